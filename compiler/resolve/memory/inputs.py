@@ -1,0 +1,282 @@
+"""What the memory planner needs to know: plain values, no specs, no units but bytes and tokens.
+
+Every field that has a default may be left out; the planner then widens its intervals where that matters.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+LayerKind = Literal["full", "sliding", "chunked", "mla", "mla_ds", "gdn", "mamba2", "kda"]
+MambaMode = Literal["none", "align", "all"]
+Runner = Literal["V1", "V2"]
+
+STATE_KINDS = frozenset({"gdn", "mamba2", "kda"})
+MLA_KINDS = frozenset({"mla", "mla_ds"})
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CardMemory:
+    """Memory of one GPU.
+
+    Give ``total_bytes`` (what CUDA reports) where it is known, else ``vram_mib`` (what nvidia-smi shows).
+    ``already_used_bytes`` is what others hold before the engine starts: a desktop, the WSL2 tax.
+    ``name`` only serves the engine's defaults, which differ on an A100.
+    """
+
+    total_bytes: int | None = None
+    vram_mib: int | None = None
+    already_used_bytes: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a GPU of unknown or impossible size with ``ValueError``."""
+        if self.total_bytes is None and self.vram_mib is None:
+            raise ValueError("CardMemory needs total_bytes or vram_mib")
+        if (self.total_bytes or 1) <= 0 or (self.vram_mib or 1) <= 0 or self.already_used_bytes < 0:
+            raise ValueError("CardMemory sizes must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class StateDims:
+    """Sizes of one state layer (GDN, Mamba2 or KDA), before tensor parallelism.
+
+    ``v_heads`` x ``v_dim`` is the inner width. ``k_dim`` is the key width of a GDN or KDA head and the state
+    size (``d_state``) of a Mamba2 head; ``groups`` (Mamba2) and ``chunk`` (mode ``all``) are Mamba2's.
+    """
+
+    v_heads: int
+    v_dim: int
+    k_dim: int
+    k_heads: int = 0
+    groups: int = 1
+    conv_kernel: int = 4
+    chunk: int = 256
+    ssm_dtype: str = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGroup:
+    """``layers`` layers of one kind and one shape, counted over the whole model.
+
+    Attention kinds read ``kv_heads``, ``head_dim_k``, ``head_dim_v`` (same as K when 0) and, if sliding or
+    chunked, ``window``; MLA kinds read ``kv_lora_rank`` and ``rope_dim``; state kinds read ``state``.
+    ``kv_dtype`` overrides the cache dtype for these layers, as a list of skipped layers does.
+    """
+
+    kind: LayerKind
+    layers: int
+    kv_heads: int = 0
+    head_dim_k: int = 0
+    head_dim_v: int = 0
+    window: int = 0
+    kv_lora_rank: int = 0
+    rope_dim: int = 0
+    state: StateDims | None = None
+    kv_dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a group that lacks the sizes of its kind with ``ValueError``."""
+        if self.layers <= 0:
+            raise ValueError(f"a {self.kind} group needs at least one layer")
+        if self.kind in STATE_KINDS:
+            known = self.state is not None
+        elif self.kind in MLA_KINDS:
+            known = self.kv_lora_rank > 0
+        else:
+            known = self.kv_heads > 0 and self.head_dim_k > 0
+        if not known or (self.kind in ("sliding", "chunked") and self.window <= 0):
+            raise ValueError(f"a {self.kind} group lacks the sizes of its kind")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredKV:
+    """Cache cost of a family that has no closed form, measured on one rank.
+
+    A request of L tokens costs ``fixed_bytes + bytes_per_token * L``, L rounded up to ``block`` tokens.
+    ``admission_factor`` is how much more the engine's start-up check asks for than it then allocates.
+    """
+
+    bytes_per_token: float
+    fixed_bytes: int = 0
+    block: int = 16
+    admission_factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """A draft: ``tokens`` proposed each step, its own attention layers, and its weights over all ranks.
+
+    ``groups`` stays empty when the draft shares the target's cache (Gemma 4 assistants, n-grams).
+    ``weights_bytes`` counts only what the target's ``weights_bytes`` does not hold yet.
+    """
+
+    method: str
+    tokens: int
+    groups: tuple[LayerGroup, ...] = ()
+    weights_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Bytes of the checkpoint as loaded on GPUs, summed over one model copy.
+
+    ``replicated`` is not split by tensor parallelism, ``experts`` is what expert parallelism spreads, ``vision``
+    is the encoder, ``offloaded`` stays in host memory; all four are shares of ``total``.
+    ``per_rank`` replaces the whole computation when the engine printed it ("Model loading took ...").
+    """
+
+    total: int = 0
+    replicated: int = 0
+    experts: int = 0
+    vision: int = 0
+    offloaded: int = 0
+    per_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """What drives the memory outside weights and cache; 0 means not known."""
+
+    hidden: int = 0
+    intermediate: int = 0
+    vocab: int = 0
+    heads: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    moe_intermediate: int = 0
+    is_moe: bool = False
+    is_multimodal: bool = False
+    dtype_bytes: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInputs:
+    """Everything that ``memory_plan`` reads. ``None`` takes the engine release's own default."""
+
+    engine_release: str
+    card: CardMemory
+    geometry: tuple[LayerGroup, ...] | MeasuredKV
+    weights: Weights
+    max_model_len: int
+    shape: ModelShape = ModelShape()
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    dcp: int = 1
+    expert_parallel: bool = False
+    kv_dtype: str = "auto"
+    block_size: int | None = None
+    mamba_cache_mode: MambaMode | None = None
+    mamba_cache_dtype: str | None = None
+    prefix_caching: bool | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    gpu_memory_utilization: float | None = None
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
+    enforce_eager: bool = False
+    full_cudagraphs: bool = True
+    async_scheduling: bool = True
+    speculation: Speculation | None = None
+    language_model_only: bool = False
+    custom_all_reduce: bool = True
+    hybrid_manager: bool = True
+    runner: Runner | None = None
+    warm_start: bool = False
+    marlin_moe: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no engine takes with ``ValueError``."""
+        _release(self.engine_release)
+        counts = (self.tp, self.pp, self.dp, self.dcp, self.max_model_len)
+        optional = (self.block_size, self.max_num_batched_tokens, self.max_num_seqs,
+                    self.kv_cache_memory_bytes, self.num_gpu_blocks_override)
+        if min(counts) < 1 or any(value is not None and value < 1 for value in optional):
+            raise ValueError("parallel sizes, lengths and counts must be at least 1")
+        if not 0.0 < self.utilization <= 1.0:
+            raise ValueError("gpu_memory_utilization lies in (0, 1]")
+        if not isinstance(self.geometry, MeasuredKV) and not self.geometry:
+            raise ValueError("geometry needs at least one group of layers")
+
+    @property
+    def release(self) -> tuple[int, int, int]:
+        """The engine release as numbers that compare."""
+        return _release(self.engine_release)
+
+    @property
+    def utilization(self) -> float:
+        """Share of the card that the engine takes; its default rose from 0.90 to 0.92 with 0.27."""
+        if self.gpu_memory_utilization is not None:
+            return self.gpu_memory_utilization
+        return 0.92 if self.release >= (0, 27, 0) else 0.90
+
+    @property
+    def groups(self) -> tuple[LayerGroup, ...]:
+        """Target and draft layers together; empty for measured geometry."""
+        if isinstance(self.geometry, MeasuredKV):
+            return ()
+        return self.geometry + (self.speculation.groups if self.speculation else ())
+
+    @property
+    def is_hybrid(self) -> bool:
+        """True when some layers keep a state instead of a cache."""
+        return any(group.kind in STATE_KINDS for group in self.groups)
+
+    @property
+    def is_mla(self) -> bool:
+        """True when the attention layers keep a latent."""
+        return any(group.kind in MLA_KINDS for group in self.groups)
+
+    @property
+    def is_large_card(self) -> bool:
+        """The engine's own test for its wider default batch: 70 GiB or more, and no A100."""
+        total = self.card.total_bytes or (self.card.vram_mib or 0) * MIB
+        return total >= 70 << 30 and "a100" not in self.card.name.lower()
+
+    @property
+    def batch(self) -> int:
+        """Tokens of one profiling batch: the asked value, else 8192 on a large card and 2048 elsewhere."""
+        return self.max_num_batched_tokens or (8192 if self.is_large_card else 2048)
+
+    @property
+    def sequences(self) -> int:
+        """Sequences at once: the asked value, else 1024 on a large card and 256 elsewhere."""
+        return self.max_num_seqs or (1024 if self.is_large_card else 256)
+
+    @property
+    def spec_tokens(self) -> int:
+        """Draft tokens of a step, 0 without speculation."""
+        return self.speculation.tokens if self.speculation else 0
+
+    @property
+    def state_mode(self) -> MambaMode:
+        """How states are kept. Without prefix caching, hybrids' default, one state a request; with it, ``all``
+        for Mamba2 and ``align`` for the rest (vLLM 0.27.1, ``models/config.py: MambaModelConfig``)."""
+        if self.mamba_cache_mode is not None:
+            return self.mamba_cache_mode
+        if not self.prefix_caching:
+            return "none"
+        return "all" if any(group.kind == "mamba2" for group in self.groups) else "align"
+
+    @property
+    def model_runner(self) -> Runner:
+        """V2 from 0.26 on for dense and MLA models and for DSpark drafts; V1 for MoE, hybrids and before."""
+        if self.runner is not None:
+            return self.runner
+        if self.release < (0, 26, 0) or self.is_hybrid:
+            return "V1"
+        if self.speculation is not None and self.speculation.method == "dspark":
+            return "V2"
+        return "V2" if self.is_mla or not self.shape.is_moe else "V1"
+
+
+def _release(text: str) -> tuple[int, int, int]:
+    """``0.27.1``, ``v0.26.0rc1`` or ``0.29`` as a triple; ``ValueError`` when no number is found."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text.strip())
+    if found is None:
+        raise ValueError(f"not an engine release: {text!r}")
+    return int(found[1]), int(found[2]), int(found[3] or 0)

@@ -1,0 +1,187 @@
+"""What the engine takes beside weights and cache: activations, CUDA graphs, and what is outside PyTorch.
+
+No closed form exists, so each part is an interval in GiB. Where the engine allocates by a law that its
+sources and records show (the sampler's copies of the logits, the width of a batch), the law gives the middle;
+constants were fitted on the start-ups in ``tests/cases/memory_planner.yaml`` and stand in ``docs/memory.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import hypot
+
+from compiler.plan.memory import GIB, Interval
+from compiler.resolve.memory.inputs import MIB, CardMemory, LayerGroup, MemoryInputs
+
+USUAL_VOCAB = 152_064
+USUAL_HIDDEN = 5_120
+GRAPH_SIZES_FULL = 51  # sizes up to 512, the most that a default start captures
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """GiB on one rank. ``graphs_charged`` lowers the cache, ``graphs_used`` is what capture really takes,
+    ``outside`` is what the process holds beyond its share once it serves."""
+
+    activation: Interval
+    non_torch: Interval
+    graphs_charged: Interval
+    graphs_used: Interval
+    outside: Interval
+
+
+def overhead(inputs: MemoryInputs) -> Overhead:
+    """All parts for ``inputs``."""
+    charged, used = _graphs_charged(inputs), _graphs_used(inputs)
+    return Overhead(_activation(inputs), _non_torch(inputs), charged, used, _outside(inputs, charged, used))
+
+
+def card_total_gib(card: CardMemory) -> Interval:
+    """What CUDA reports. From nvidia-smi's MiB the driver's own share is taken off: about 400 MiB and 0.2 %,
+    within 100 MiB on six kinds of GPU, up to 400 more on an A100 (all in ``docs/memory.md``)."""
+    if card.total_bytes is not None:
+        total = card.total_bytes / GIB
+        return Interval(total, total, total)
+    mib = card.vram_mib or 0
+    # A tiny or virtual GPU keeps at least nine tenths, so the estimate can never go below zero.
+    kept = max(mib - (400 + 0.002 * mib), mib * 0.9)
+    scale = MIB / GIB
+    return Interval(max(kept - 320, mib * 0.88) * scale, kept * scale, min(kept + 130, float(mib)) * scale)
+
+
+def context_gib(card: CardMemory) -> Interval:
+    """CUDA context, taken before the first snapshot and counted nowhere: 0.51 on an H200."""
+    small = card.total_bytes is not None and card.total_bytes < 30 * GIB
+    return Interval(0.2, 0.35 if small else 0.5, 0.75)
+
+
+def spread(parts: list[Interval], sign: int) -> float:
+    """Distance of the joint bound from the joint middle when the parts vary independently (root of squares).
+
+    ``sign`` +1 gives how far the sum may rise, -1 how far it may fall.
+    """
+    return hypot(*((p.high - p.mid if sign > 0 else p.mid - p.low) for p in parts))
+
+
+def logits_gib(inputs: MemoryInputs) -> float:
+    """One float32 copy of the logits of all sequences: max_num_seqs * vocabulary * 4 bytes."""
+    rows = min(inputs.sequences, inputs.batch)
+    return rows * (inputs.shape.vocab or USUAL_VOCAB) * 4 / GIB
+
+
+def sampler_factor(inputs: MemoryInputs) -> Interval:
+    """Copies of the float32 logits alive at the sampler's peak.
+
+    V1 sorts for top-k and top-p while it profiles: logits, sorted values and 8-byte indices, four copies. V2
+    profiles without. Releases up to 0.11 needed 9.6 copies in each of five records.
+    """
+    if inputs.model_runner == "V2":
+        return Interval(1.0, 1.35, 1.8)
+    if inputs.release < (0, 12, 0):
+        return Interval(4.0, 9.6, 10.2)
+    if inputs.release < (0, 21, 0):
+        return Interval(3.0, 4.5, 10.0)
+    return Interval(3.3, 3.9, 4.6)
+
+
+def _activation(inputs: MemoryInputs) -> Interval:
+    """Peak of one profiling batch: the larger of the forward pass and the sampler, plus what is always there."""
+    factor, logits, draft = sampler_factor(inputs), logits_gib(inputs), inputs.spec_tokens
+    forward = _forward_gib(inputs)
+    low = max(forward.low, factor.low * logits) + 0.05
+    mid = max(forward.mid, factor.mid * logits * (1 + 0.35 * draft)) + 0.25
+    high = max(forward.high, factor.high * logits * (1 + draft)) + 0.8
+    cold = _compile_extra(inputs)
+    low, mid, high = low + cold.low, mid + cold.mid, high + cold.high
+    if encoder_runs(inputs):
+        low, mid, high = low + 0.0, mid + 0.35, high + 2.5
+    return Interval(low, mid, high)
+
+
+def _forward_gib(inputs: MemoryInputs) -> Interval:
+    """Live tensors of one forward pass: a few hidden rows and one MLP's (or MoE's) intermediates a token."""
+    shape, tp = inputs.shape, inputs.tp
+    hidden = shape.hidden or USUAL_HIDDEN
+    if shape.is_moe:
+        active = shape.experts_per_token or 8
+        per_token = 12.0 * hidden + 2 * active * (hidden + 3 * (shape.moe_intermediate or hidden // 2) / tp)
+    else:
+        per_token = 8.0 * hidden + 6 * (shape.intermediate or 3.25 * hidden) / tp
+    low, mid, high = 0.35 * per_token, per_token, 2.0 * per_token
+    for group in inputs.groups:
+        extra = _state_token_bytes(group, tp)
+        low, mid, high = low + extra.low, mid + extra.mid, high + extra.high
+    scale = inputs.batch / GIB
+    return Interval(low * scale, mid * scale, high * scale)
+
+
+def _state_token_bytes(group: LayerGroup, tp: int) -> Interval:
+    """Bytes a token that the chunked kernels of one state layer keep; layers follow each other, so one counts."""
+    if group.state is None:
+        return Interval(0.0, 0.0, 0.0)
+    inner = group.state.v_heads * group.state.v_dim / tp
+    if group.kind == "kda":
+        # One record: a 29.5 GiB request in the profiling batch of 8192, that is 944 bytes a channel.
+        return Interval(20 * inner, 300 * inner, 1000 * inner)
+    return Interval(4 * inner, 24 * inner, 48 * inner) if group.kind == "gdn" else Interval(
+        2 * inner, 8 * inner, 24 * inner)
+
+
+def _compile_extra(inputs: MemoryInputs) -> Interval:
+    """Memory of torch.compile in a first start: 0.50 GiB more than a warm one on a dense model with V2, none
+    seen with V1. The plan is for the first start unless the caller says otherwise."""
+    if inputs.enforce_eager or inputs.warm_start or inputs.model_runner == "V1":
+        return Interval(0.0, 0.0, 0.2)
+    return Interval(0.0, 0.2, 0.6)
+
+
+def encoder_runs(inputs: MemoryInputs) -> bool:
+    """True when a vision or audio encoder is loaded and profiled."""
+    return inputs.shape.is_multimodal and not inputs.language_model_only
+
+
+def _non_torch(inputs: MemoryInputs) -> Interval:
+    """CUDA libraries and NCCL: 0.13-0.25 GiB on one rank, 0.55-0.74 on two or more."""
+    if inputs.tp * inputs.pp == 1:
+        return Interval(0.1, 0.23, 0.5)
+    # Without the custom all-reduce, NCCL keeps more buffers: 37,000 tokens of 10 KB on two A40.
+    more = 0.0 if inputs.custom_all_reduce else 0.35
+    return Interval(0.3, 0.6 + more, 1.4 + more)
+
+
+def _graph_share(inputs: MemoryInputs) -> float:
+    """Captured sizes as a share of the most: sizes go up to twice the sequences, 512 at most."""
+    top = min(2 * inputs.sequences * (1 + inputs.spec_tokens), 512)
+    sizes = 3 + top / 8 if top <= 256 else 35 + (top - 256) / 16
+    return min(1.0, sizes / GRAPH_SIZES_FULL)
+
+
+def _graphs_charged(inputs: MemoryInputs) -> Interval:
+    """The estimate that the profile takes from the cache: V1 from 0.21 on. With drafts on a hybrid it may be
+    negative (-0.81 and -0.90 seen), so the low end goes below zero."""
+    if inputs.enforce_eager or inputs.model_runner == "V2" or inputs.release < (0, 21, 0):
+        return Interval(0.0, 0.0, 0.0)
+    mid = 0.2 + 0.43 * _graph_share(inputs)
+    low = -0.9 if inputs.is_hybrid and inputs.spec_tokens else 0.1
+    return Interval(low, mid, mid + 0.7)
+
+
+def _graphs_used(inputs: MemoryInputs) -> Interval:
+    """What capture takes: 0.80-1.04 GiB (V1) and 1.00-1.20 (V2) for 51 sizes, 0.23 for 19."""
+    if inputs.enforce_eager:
+        return Interval(0.0, 0.0, 0.0)
+    share = _graph_share(inputs)
+    mid = 0.1 + 0.9 * share
+    return Interval(0.1 * share, mid, mid + 0.6)
+
+
+def _outside(inputs: MemoryInputs, charged: Interval, used: Interval) -> Interval:
+    """Held beyond the requested share once serving, context left out: capture above its estimate, and growth.
+
+    H200: V1 0.82-1.08, V2 1.76-1.82, eager 0.43, of which the context is 0.51. Marlin MoE kernels on 24 GB cards
+    add up to 1 GiB, and 2.1-2.8 GiB in all were seen there.
+    """
+    captured = max(0.0, used.mid - max(0.0, charged.mid))
+    marlin = 0.9 if inputs.marlin_moe else 0.0
+    mid = captured + (0.2 if not inputs.enforce_eager else 0.0) + marlin
+    return Interval(0.5 * captured, mid, mid + 0.8 + marlin)
