@@ -1,0 +1,133 @@
+"""Everything that can be wrong is one `Diagnostic`: where, code, severity, what, why, fix.
+
+A finding's place is a `Route`, the chain of keys and indexes inside one spec file. Only printing turns it into a
+line and a column (see `compiler.load.SourceMap`), so rules never handle positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+Route: TypeAlias = tuple[str | int, ...]
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is. An `error` stops the build; a `warning` and an `info` are printed and kept."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst: the order in which findings are printed."""
+        return list(Severity).index(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """A spot in a spec: the file as shown to the user, and the route of keys inside it."""
+
+    path: str
+    route: Route = ()
+
+    def __str__(self) -> str:
+        return f"{self.path}#{dotted(self.route)}" if self.route else self.path
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Position:
+    """A place in text as an editor counts it: line and column from 1, and how many characters to underline."""
+
+    line: int
+    column: int
+    length: int = 1
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that is wrong, said so that its reader can act: what, why it hurts, what to do."""
+
+    code: str
+    severity: Severity
+    what: str
+    why: str
+    fix: str
+    place: Place
+    position: Position | None = None
+    on_key: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        """True when the build must stop."""
+        return self.severity is Severity.ERROR
+
+    def to_json(self) -> dict[str, object]:
+        """A flat mapping with `file`, `line`, `column` (null where unknown), `code`, `severity`, `what`, `why`, `fix`."""
+        line = self.position.line if self.position else None
+        column = self.position.column if self.position else None
+        return {
+            "file": self.place.path, "route": dotted(self.place.route), "line": line, "column": column, "code": self.code,
+            "severity": str(self.severity), "what": self.what, "why": self.why, "fix": self.fix,
+        }  # fmt: skip
+
+
+class Locator(Protocol):
+    """Turns a place into a position in the text that the user wrote."""
+
+    def locate(self, place: Place, *, on_key: bool = False) -> Position | None:
+        """The position of `place`, or of its nearest ancestor that exists in the text; None for an unknown file."""
+        ...
+
+
+class SpecError(Exception):
+    """Specs cannot be used. Holds all diagnostics found, at least one of them an error."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__("; ".join(d.what for d in diagnostics))
+        self.diagnostics = tuple(diagnostics)
+
+
+def dotted(route: Route) -> str:
+    """`("deploy", "ports", 0)` as `deploy.ports[0]`."""
+    text = ""
+    for part in route:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+    return text
+
+
+def located(diagnostics: Iterable[Diagnostic], locator: Locator) -> list[Diagnostic]:
+    """The same diagnostics with positions, in printing order: file, line, column, severity, code."""
+    placed = [d if d.position else dataclasses.replace(d, position=locator.locate(d.place, on_key=d.on_key)) for d in diagnostics]
+    return sorted(placed, key=_print_order)
+
+
+def _print_order(d: Diagnostic) -> tuple[str, int, int, int, str, str]:
+    line, column = (d.position.line, d.position.column) if d.position else (0, 0)
+    return (d.place.path, line, column, d.severity.rank, d.code, d.what)
+
+
+def formatted(d: Diagnostic) -> str:
+    """One diagnostic as text: `file:line:col: CODE severity: what`, the source line with a caret, why, fix."""
+    where = d.place.path
+    if d.position:
+        where += f":{d.position.line}:{d.position.column}"
+    lines = [f"{where}: {d.code} {d.severity}: {d.what}"]
+    if d.position and d.position.text.strip():
+        lines += _caret_lines(d.position)
+    lines += [f"  why: {d.why}", f"  fix: {d.fix}"]
+    return "\n".join(lines)
+
+
+def _caret_lines(position: Position, width: int = 160) -> list[str]:
+    """The source line and a caret under it; a long line is cut around the place."""
+    start = max(0, position.column - 1 - width // 2) if len(position.text) > width else 0
+    shown = position.text[start : start + width]
+    offset = max(0, position.column - 1 - start)
+    length = max(1, min(position.length, len(shown) - offset)) if offset < len(shown) else 1
+    gutter = f"{position.line:>5} | "
+    return [gutter + shown, " " * (len(gutter) - 2) + "| " + " " * offset + "^" + "~" * (length - 1)]

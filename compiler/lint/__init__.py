@@ -1,0 +1,1 @@
+"""Checks over specs, plan and artifacts."""

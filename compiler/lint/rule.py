@@ -1,0 +1,96 @@
+"""What a rule is, and what it may look at.
+
+A rule is one file: its docstring is its page, its `RULE` says code, severity and stage, its `check` yields hits. A rule
+reads; it never changes anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Protocol
+
+from compiler.artifact import Artifact
+from compiler.diagnostics import Place, Severity
+from compiler.plan import Plan
+from compiler.schema.specset import SpecKind, SpecSet
+
+Stage = Literal["plan", "artifacts"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A check's identity. `traps` are the ids of the recorded failures that it answers."""
+
+    code: str
+    name: str
+    severity: Severity
+    stage: Stage = "plan"
+    traps: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The letters of the code: the folder that the rule lives in, in lower case."""
+        return self.code.rstrip("0123456789")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hit:
+    """One hit of a rule: where, what, why it hurts and what to do. `severity` overrides the rule's own."""
+
+    place: Place
+    what: str
+    why: str
+    fix: str
+    severity: Severity | None = None
+    on_key: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+    """What a rule sees: the specs, the plan, and after rendering the artifacts by path."""
+
+    specs: SpecSet
+    plan: Plan
+    artifacts: Mapping[str, Artifact]
+
+    def setting(self, name: str) -> Any:
+        """The decided value of an engine setting by the engine's option name with underscores; None when not decided."""
+        return next((s.value for s in self.plan.engine.settings if s.name == name), None)
+
+    def place(self, kind: SpecKind, *route: str | int) -> Place:
+        """Where a route of a spec was written."""
+        return self.specs.place(kind, *route)
+
+    def setting_place(self, name: str) -> Place:
+        """Where an engine setting was written: the spec that decided it, else the profile's settings."""
+        decision = next((d for d in self.plan.decisions if d.route == f"engine.{name}"), None)
+        section = {"profile": "settings", "model": "engine", "hardware": "engine"}
+        if decision is None or decision.origin not in section:
+            return self.place("profile", "settings")
+        kind: SpecKind = decision.origin  # type: ignore[assignment]
+        spec = getattr(self.specs, kind)
+        in_args = name in getattr(spec, "engine_args", {})
+        return self.place(kind, "engine_args" if in_args else section[decision.origin], name)
+
+    @property
+    def speculation_place(self) -> Place:
+        """Where speculation was chosen."""
+        return self.place("profile", "speculation")
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability as numbers, for instance (8, 9)."""
+        major, minor = self.plan.hardware.compute_capability.split(".")
+        return int(major), int(minor)
+
+
+class RuleModule(Protocol):
+    """The module of a rule: `RULE`, `check`, and a docstring that is the rule's page."""
+
+    RULE: Rule
+    __doc__: str | None
+
+    def check(self, subject: Subject) -> Iterator[Hit]:
+        """All hits in this subject."""
+        ...

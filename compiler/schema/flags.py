@@ -1,0 +1,56 @@
+"""The flag snapshot of an engine release: its real parser's options as data.
+
+`images/engine/snapshot_flags.py` records it inside the engine's own environment; `specs/engines/flags/` keeps it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any, Literal
+
+FlagKind = Literal["value", "switch", "switch-pair", "list", "json", "append"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flag:
+    """One option of the engine's command line.
+
+    `options` are its long spellings, the canonical one first; `negative` is the spelling that turns a switch pair off.
+    """
+
+    dest: str
+    options: tuple[str, ...]
+    negative: str | None
+    kind: FlagKind
+    type: str
+    choices: tuple[str, ...]
+    nargs: str | int | None
+    default: Any
+    help: str
+    keys: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlagTable:
+    """All options of one release, by `dest` and by spelling, with the names that its registries know."""
+
+    release: str
+    flags: dict[str, Flag]
+    by_option: dict[str, str]
+    registries: dict[str, tuple[str, ...]]
+
+    def find(self, name: str) -> Flag | None:
+        """The flag for a `dest`, or for an option spelled with or without its dashes; None when the release has none."""
+        dest = name if name in self.flags else self.by_option.get("--" + name.strip("-").replace("_", "-"))
+        return self.flags.get(dest) if dest else None
+
+    def nearest(self, name: str) -> str | None:
+        """The known option that is spelled most like `name`, without dashes; None when nothing comes close."""
+        wanted = name.strip("-").replace("_", "-")
+        close = difflib.get_close_matches(wanted, [option.strip("-") for option in self.by_option], n=1, cutoff=0.6)
+        return close[0].replace("-", "_") if close else None
+
+    def knows(self, registry: str, name: str) -> bool:
+        """True when a registry of the release lists `name`, or when the snapshot does not hold that registry."""
+        return registry not in self.registries or name in self.registries[registry]

@@ -1,0 +1,69 @@
+"""`specs/hardware/*.yaml`: facts about one set-up of GPUs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from compiler.schema.base import Bytes, Choice, ComputeCapability, Date, EngineSettings, EvidenceId, Spec, Text
+
+
+class Gpu(Spec):
+    """One GPU of the set-up."""
+
+    name: Text = Field(description="Name as the driver reports it, for instance `NVIDIA A40`.")
+    runpod_ids: tuple[Text, ...] = Field((), description="RunPod GPU ids, exact strings, the preferred first.")
+    architecture: Literal["turing", "ampere", "ada", "hopper", "blackwell", "cpu"] = Field(description="Architecture.")
+    compute_capability: ComputeCapability = Field(description="CUDA compute capability.")
+    vram_mib: Annotated[int, Field(gt=0)] = Field(description="Memory in MiB (2^20 bytes) as nvidia-smi shows it.")
+    cuda_total: Bytes | None = Field(None, description="Memory as CUDA reports it, in bytes, where it was read.")
+    bandwidth_gb_s: Annotated[float, Field(gt=0)] | None = Field(None, description="Memory bandwidth in 1e9 bytes a second.")
+    source: Text | None = Field(None, description="Where these facts were read.")
+
+
+class Interconnect(Spec):
+    """How the GPUs of one host reach each other."""
+
+    kind: Literal["none", "pcie", "nvlink"] = Field(description="Link between the GPUs.")
+    peer_to_peer: bool = Field(description="GPUs can read each other's memory directly.")
+    numa_nodes: Annotated[int, Field(gt=0)] = Field(1, description="NUMA nodes that the GPUs sit on.")
+    topology: Literal["SYS", "NODE", "PHB", "PXB", "PIX", "NV"] | None = Field(None, description="As `nvidia-smi topo -m` shows it.")
+    note: Text | None = Field(None, description="What a reader must know.")
+    evidence: tuple[EvidenceId, ...] = Field((), description="Measurements, as topic/id.")
+
+
+class Host(Spec):
+    """The machine around the GPUs."""
+
+    kind: Literal["rented", "owned-linux", "wsl2"] = Field(description="Who owns it and what it runs.")
+    min_driver: Annotated[int, Field(gt=0)] = Field(580, description="Lowest NVIDIA driver major that runs the engine's CUDA without cuda-compat.")
+    drives_display: bool = Field(False, description="A desktop shares the first GPU, so its free memory moves.")
+    reserved: Bytes | None = Field(None, description="GPU memory that others hold on each card (desktop, WSL2).")
+    ram: Bytes | None = Field(None, description="Host memory, where it is known.")
+    pinned_memory: bool = Field(True, description="The host can pin memory; WSL2 cannot unless told.")
+
+
+class Price(Spec):
+    """A price for the whole set-up."""
+
+    usd_per_hour: Annotated[float, Field(ge=0)] = Field(description="USD for all GPUs an hour.")
+    date: Date = Field(description="When it was read.")
+    cloud: Literal["SECURE", "COMMUNITY"] = Field("SECURE", description="RunPod cloud.")
+    source: Text | None = Field(None, description="Where it was read.")
+
+
+class HardwareSpec(Spec):
+    """One set-up of GPUs: what it has, what it forces, what it costs."""
+
+    kind: Literal["hardware"] = Field(description="Always `hardware`.")
+    summary: Text = Field(description="One sentence: what it is.")
+    gpu: Gpu = Field(description="One GPU of the set-up.")
+    count: Annotated[int, Field(gt=0)] = Field(description="GPUs.")
+    interconnect: Interconnect = Field(description="How they reach each other.")
+    host: Host = Field(description="The machine around them.")
+    env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment that this hardware forces.")
+    nccl_conf: bool = Field(False, description="Write the NCCL_* variables to ~/.nccl.conf too: worker processes do not inherit them.")
+    engine: EngineSettings = Field(default_factory=EngineSettings, description="Engine settings that this hardware forces.")
+    prices: tuple[Price, ...] = Field((), description="Dated prices, the latest last.")
+    notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")
