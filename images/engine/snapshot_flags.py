@@ -10,7 +10,7 @@ without a driver needs a `libcuda.so.1` that knows no device on LD_LIBRARY_PATH 
 
 The document, sorted, one flag a line so that a diff of two releases reads well. Keys that do not apply are left out.
 
-`flags`        option -> `options` (every spelling), `negative` (the `--no-` ones), `dest`, `kind` (store, store_true, boolean,
+`flags`        option -> `options` (every spelling), `negative` (those that switch it off), `dest`, `kind` (store, store_true, boolean,
                optional_value, append, custom, help), `type` (int, float, str, json, config, json_or_str, human_int,
                human_int_or_auto), `nullable`, `choices`, `open_choices` (suggested; others are accepted),
                `checked_later` (the parser takes any text, the configuration these, in either case), `nargs`, `const`,
@@ -22,6 +22,7 @@ The document, sorted, one flag a line so that a diff of two releases reads well.
 """
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import enum
 import importlib
@@ -169,9 +170,18 @@ def kind_of(action: Any) -> str:
     return KINDS.get(type(action).__name__, "custom")
 
 
+def switched_off_by(action: Any) -> list[str]:
+    """The spellings of a boolean flag that set it to false, found by trying each: a release may pair `--no-x` or `--disable-x`."""
+    found = []
+    for option in action.option_strings:
+        namespace = argparse.Namespace()
+        action(argparse.ArgumentParser(), namespace, None, option)
+        found += [option] if getattr(namespace, action.dest) is False else []
+    return found
+
+
 def described_flag(action: Any, group: str, config: Any, deprecated: bool) -> dict[str, Any]:
     """One action as the snapshot's line for it."""
-    negative = [option for option in action.option_strings if option.startswith("--no-")]
     kind = kind_of(action)
     about = {} if kind in ("boolean", "store_true", "store_false", "help") else described_type(action.type)
     config = config or about.pop("config", None)
@@ -179,7 +189,7 @@ def described_flag(action: Any, group: str, config: Any, deprecated: bool) -> di
     line = {"options": action.option_strings, "dest": action.dest, "kind": kind, **about}
     open_choices = action.metavar if isinstance(action.metavar, (list, tuple)) else None
     line |= {
-        "negative": negative if kind == "boolean" else None,
+        "negative": switched_off_by(action) if kind == "boolean" else None,
         "choices": jsonable(list(action.choices)) if action.choices else None,
         "checked_later": None if action.choices else checked_later(action.dest) or None,
         "open_choices": jsonable(open_choices) if open_choices else None,
@@ -304,12 +314,12 @@ def snapshot() -> dict[str, Any]:
     device = use_cuda_platform()
     parser = engine_parser()
     flags, configs = described_flags(parser)
-    from snapshot_registries import backends, registries  # beside this file
-
     import torch
     import transformers
     import vllm
+    from snapshot_registries import backends, registries  # beside this file
 
+    supported = backends(CAPABILITIES)  # first: quantization methods import kernels that break FlashInfer's import on no card
     release = re.split(r"[+]", vllm.__version__)[0]
     return {
         "format": FORMAT,
@@ -327,7 +337,7 @@ def snapshot() -> dict[str, Any]:
         "flags": flags,
         "configs": {name: described_config(config) for name, config in configs.items()},
         "registries": registries(),
-        "backends": backends(CAPABILITIES),
+        "backends": supported,
     }
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Names = list[str]
+ABILITIES = ("is_mla", "is_sparse", "supports_sink", "supports_mm_prefix", "supports_sliding_window", "supports_non_causal", "supports_kv_connector")
+# Parts of the document whose entries are opened up further than one line each.
 OPENED = {"configs": 3, "registries": 2}
 
 
@@ -134,17 +136,31 @@ def described_backend(backend: Any, cards: list[tuple[int, int]]) -> dict[str, A
     """A backend's KV cache dtypes, head sizes (none listed: any), block sizes, cards and abilities.
 
     The dtypes are those that the class declares. FLASH_ATTN still refuses fp8 where it falls back to its version 2, that is
-    everywhere but on 9.0 and 10.x.
+    everywhere but on 9.0 and 10.x. A question that a backend answers only for a running engine is left out.
     """
     capability = attribute("vllm.platforms.interface:DeviceCapability")
-    abilities = ("is_mla", "is_sparse", "supports_sink", "supports_mm_prefix", "supports_sliding_window", "supports_non_causal", "supports_kv_connector")
-    return {
-        "declared_kv_cache_dtypes": sorted(map(str, backend.supported_kv_cache_dtypes or [])),
-        "head_sizes": sorted(backend.get_supported_head_sizes()),
-        "block_sizes": [f"multiple of {size.base}" if hasattr(size, "base") else size for size in backend.get_supported_kernel_block_sizes()],
-        "capabilities": [f"{major}.{minor}" for major, minor in cards if backend.supports_compute_capability(capability(major, minor))],
-        "abilities": [name for name in abilities if getattr(backend, name, lambda: False)()],
+    questions: dict[str, Callable[[], Any]] = {
+        "declared_kv_cache_dtypes": lambda: sorted(map(str, backend.supported_kv_cache_dtypes or [])),
+        "head_sizes": lambda: sorted(backend.get_supported_head_sizes()),
+        "block_sizes": lambda: [f"multiple of {size.base}" if hasattr(size, "base") else size for size in backend.get_supported_kernel_block_sizes()],
+        "capabilities": lambda: [f"{major}.{minor}" for major, minor in cards if backend.supports_compute_capability(capability(major, minor))],
+        "abilities": lambda: [name for name in ABILITIES if able(backend, name)],
     }
+    found: dict[str, Any] = {}
+    for name, answer in questions.items():
+        try:
+            found[name] = answer()
+        except Exception:  # an assertion of a running engine, or a kernel library that wants a card
+            found.setdefault("not_answered", []).append(name)
+    return found
+
+
+def able(backend: Any, ability: str) -> bool:
+    """Whether a backend says that it has an ability; one that only a running engine can answer for counts as no."""
+    try:
+        return bool(getattr(backend, ability)())
+    except Exception:  # FlashInfer's answer about attention sinks asserts that an engine is being configured
+        return False
 
 
 def compact(value: Any) -> str:
