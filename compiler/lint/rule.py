@@ -15,18 +15,22 @@ from compiler.diagnostics import Place, Severity
 from compiler.plan import Plan
 from compiler.schema.specset import SpecKind, SpecSet
 
-Stage = Literal["plan", "artifacts"]
+Stage = Literal["plan", "artifacts", "ignores"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """A check's identity. `traps` are the ids of the recorded failures that it answers."""
+    """A check's identity. `traps` are the ids of the recorded failures that it answers.
+
+    `refusal` says that an error of this rule means that the engine does not start: no `ignore:` takes it away.
+    """
 
     code: str
     name: str
     severity: Severity
     stage: Stage = "plan"
     traps: tuple[str, ...] = ()
+    refusal: bool = False
 
     @property
     def family(self) -> str:

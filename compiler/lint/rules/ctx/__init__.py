@@ -1,0 +1,1 @@
+"""Rules about context windows, batches and scheduling."""

@@ -1,0 +1,1 @@
+"""Rules about findings that a profile accepts."""

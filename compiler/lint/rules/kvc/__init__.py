@@ -1,0 +1,1 @@
+"""Rules about the KV cache, state caches and prefix caching."""

@@ -1,0 +1,1 @@
+"""Rules about what a model needs: parsers, releases, parallelism, names, media."""

@@ -1,0 +1,56 @@
+"""Runs rules over a subject and applies the profile's `ignore:` entries."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+from compiler.diagnostics import Diagnostic
+from compiler.lint.ignores import IgnoreUse
+from compiler.lint.registry import rule_by_code, rules
+from compiler.lint.rule import Hit, Rule, Stage, Subject
+from compiler.lint.rules.ign import ign001_unused_ignore, ign002_unknown_ignored_code, ign003_ignored_refusal
+from compiler.schema.specset import SpecSet
+
+IGNORE_RULES = (ign001_unused_ignore, ign002_unknown_ignored_code, ign003_ignored_refusal)
+
+
+def findings(subject: Subject, stage: Stage) -> list[Diagnostic]:
+    """All hits of the rules of one stage, in the order of codes. Rules are independent, so one never hides another's hit."""
+    return [_diagnostic(r.rule, hit) for r in rules() if r.rule.stage == stage for hit in r.checked.check(subject)]
+
+
+def apply_ignores(diagnostics: Iterable[Diagnostic], specs: SpecSet) -> list[Diagnostic]:
+    """The diagnostics that stay: those that no `ignore:` entry accepts, and findings about the entries themselves.
+
+    Call it once, with the findings of all stages. Errors of a rule whose `refusal` is true stay whatever the profile says.
+    """
+    found = list(diagnostics)
+    ignored = {entry.rule for entry in specs.profile.ignore}
+    kept = [d for d in found if d.code not in ignored or _cannot_be_ignored(d)]
+    return kept + list(_about_entries(found, specs))
+
+
+def _about_entries(found: list[Diagnostic], specs: SpecSet) -> Iterator[Diagnostic]:
+    codes = [r.rule.code for r in rules()]
+    for index, entry in enumerate(specs.profile.ignore):
+        of_code = [d for d in found if d.code == entry.rule]
+        use = IgnoreUse(
+            code=entry.rule,
+            place=specs.place("profile", "ignore", index, "rule"),
+            known=entry.rule in codes,
+            nearest=next(iter(difflib.get_close_matches(entry.rule, codes, n=1, cutoff=0.5)), None),
+            hits=len(of_code),
+            kept=any(_cannot_be_ignored(d) for d in of_code),
+        )
+        for module in IGNORE_RULES:
+            yield from (_diagnostic(module.RULE, hit) for hit in module.check_entry(use))
+
+
+def _cannot_be_ignored(d: Diagnostic) -> bool:
+    registered = rule_by_code(d.code)
+    return d.is_error and (registered is None or registered.rule.refusal)
+
+
+def _diagnostic(rule: Rule, hit: Hit) -> Diagnostic:
+    return Diagnostic(rule.code, hit.severity or rule.severity, hit.what, hit.why, hit.fix, hit.place, on_key=hit.on_key)
