@@ -83,6 +83,10 @@ class Locator(Protocol):
         """The position of `place`, or of its nearest ancestor that exists in the text; None for an unknown file."""
         ...
 
+    def display(self, path: str) -> str:
+        """The path of a spec as the user can open it."""
+        ...
+
 
 class SpecError(Exception):
     """Specs cannot be used. Holds all diagnostics found, at least one of them an error."""
@@ -102,7 +106,10 @@ def dotted(route: Route) -> str:
 
 def located(diagnostics: Iterable[Diagnostic], locator: Locator) -> list[Diagnostic]:
     """The same diagnostics with positions, in printing order: file, line, column, severity, code."""
-    placed = [d if d.position else dataclasses.replace(d, position=locator.locate(d.place, on_key=d.on_key)) for d in diagnostics]
+    placed = []
+    for d in diagnostics:
+        position = d.position or locator.locate(d.place, on_key=d.on_key)
+        placed.append(dataclasses.replace(d, position=position, place=Place(locator.display(d.place.path), d.place.route)))
     return sorted(placed, key=_print_order)
 
 

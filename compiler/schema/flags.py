@@ -16,7 +16,9 @@ FlagKind = Literal["value", "switch", "switch-pair", "list", "json", "append"]
 class Flag:
     """One option of the engine's command line.
 
-    `options` are its long spellings, the canonical one first; `negative` is the spelling that turns a switch pair off.
+    `options` are its spellings, the canonical one first; `negative` is the spelling that turns a switch pair off.
+    `type` is the parser's name for the value (`int`, `float`, `str`, `json`, `human_int`, ...); `keys` are the keys
+    that a JSON value may have, empty when any may stand there.
     """
 
     dest: str
@@ -33,12 +35,17 @@ class Flag:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FlagTable:
-    """All options of one release, by `dest` and by spelling, with the names that its registries know."""
+    """All options of one release, by `dest` and by spelling, with the names that its registries know.
+
+    `min_capability` gives the lowest compute capability of a quantization method, as major * 10 + minor.
+    """
 
     release: str
+    path: str
     flags: dict[str, Flag]
     by_option: dict[str, str]
     registries: dict[str, tuple[str, ...]]
+    min_capability: dict[str, int]
 
     def find(self, name: str) -> Flag | None:
         """The flag for a `dest`, or for an option spelled with or without its dashes; None when the release has none."""

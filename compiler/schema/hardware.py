@@ -64,6 +64,6 @@ class HardwareSpec(Spec):
     host: Host = Field(description="The machine around them.")
     env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment that this hardware forces.")
     nccl_conf: bool = Field(False, description="Write the NCCL_* variables to ~/.nccl.conf too: worker processes do not inherit them.")
-    engine: EngineSettings = Field(default_factory=EngineSettings, description="Engine settings that this hardware forces.")
+    engine: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Engine settings that this hardware forces.")
     prices: tuple[Price, ...] = Field((), description="Dated prices, the latest last.")
     notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")

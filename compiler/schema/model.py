@@ -7,7 +7,23 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from compiler.schema.base import (
-    Bytes, Choice, ComputeCapability, Date, EngineSettings, EvidenceId, HubRepo, HubSha, Reasoned, ScalarValue, SettingValue, ServedName, Sha256, Spec, Text, Tokens, Version,
+    Bytes,
+    Choice,
+    ComputeCapability,
+    Date,
+    EngineSettings,
+    EvidenceId,
+    HubRepo,
+    HubSha,
+    Reasoned,
+    ScalarValue,
+    ServedName,
+    SettingValue,
+    Sha256,
+    Spec,
+    Text,
+    Tokens,
+    Version,
 )  # fmt: skip
 
 
@@ -263,7 +279,7 @@ class ModelSpec(Spec):
     quantization: Quantization = Field(description="How the checkpoint is quantized.")
     weights: Weights = Field(description="Bytes on the GPU.")
     context: Context = Field(description="Context windows.")
-    parsers: Parsers = Field(default_factory=Parsers, description="Parsers of its markup.")
+    parsers: Parsers = Field(default_factory=lambda: Parsers.model_validate({}), description="Parsers of its markup.")
     chat_template_kwargs: dict[str, ScalarValue] = Field(default_factory=dict, description="Template arguments that agents must send.")
     mtp: Mtp | None = Field(None, description="Its own draft head.")
     vision: Vision | None = Field(None, description="Image input; absent for text models.")
@@ -271,8 +287,8 @@ class ModelSpec(Spec):
     list_patches: tuple[ListPatch, ...] = Field((), description="Repairs of the checkpoint's JSON files.")
     engine_patches: tuple[EnginePatch, ...] = Field((), description="Repairs of the engine that this model needs.")
     speculation: tuple[Verdict, ...] = Field((), description="Verdicts on speculative decoding.")
-    resources: Resources = Field(default_factory=Resources, description="Host memory and disk.")
-    engine: EngineSettings = Field(default_factory=EngineSettings, description="Settings that the model itself asks for.")
+    resources: Resources = Field(default_factory=lambda: Resources.model_validate({}), description="Host memory and disk.")
+    engine: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Settings that the model itself asks for.")
     engine_args: dict[str, Choice[SettingValue]] = Field(default_factory=dict, description="Further engine options that the model asks for, by option name.")
     env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment that the model asks for.")
     notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")

@@ -7,7 +7,21 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from compiler.schema.base import (
-    Choice, Date, EngineSettings, EnvName, HubRepo, HubSha, Port, Reasoned, Seconds, ServedName, SettingValue, Slug, Spec, Text, Tokens,
+    Choice,
+    Date,
+    EngineSettings,
+    EnvName,
+    HubRepo,
+    HubSha,
+    Port,
+    Reasoned,
+    Seconds,
+    ServedName,
+    SettingValue,
+    Slug,
+    Spec,
+    Text,
+    Tokens,
 )  # fmt: skip
 from compiler.schema.engine import ImageRef
 
@@ -146,7 +160,7 @@ class Deploy(Reasoned):
     clouds: tuple[Literal["SECURE", "COMMUNITY"], ...] = Field(("SECURE",), min_length=1, description="Clouds to try, in order.")
     data_centers: tuple[DataCenter, ...] = Field((), description="Data centers to try, in order; empty means any.")
     price_ceiling: Price | None = Field(None, description="Nothing dearer is rented.")
-    cuda: Cuda = Field(default_factory=lambda: Cuda(versions=("13.0",)), description="Host CUDA pin.")
+    cuda: Cuda = Field(default_factory=lambda: Cuda.model_validate({"versions": ("13.0",)}), description="Host CUDA pin.")
     container_disk_gb: Annotated[int, Field(gt=0)] | None = Field(None, description="Container disk in GB (1e9 bytes). Default: what the plan needs, rounded up.")
     min_ram_gb: Annotated[int, Field(gt=0)] | None = Field(None, description="Host memory in GB. Default: what the model asks for.")
     network_volume: Text | None = Field(None, description="Id of a network volume that holds the Hub cache.")
@@ -194,7 +208,7 @@ class ProfileSpec(Spec):
     engine: Slug | None = Field(None, description="A spec in specs/engines.")
     target: Literal["runpod", "docker"] = Field("runpod", description="Where the bundle runs.")
     workload: Workload | None = Field(None, description="What the endpoint is for.")
-    settings: EngineSettings = Field(default_factory=EngineSettings, description="Engine settings that this profile chooses.")
+    settings: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Engine settings that this profile chooses.")
     engine_args: dict[str, Choice[SettingValue]] = Field(default_factory=dict, description="Further engine options by option name, checked against the release's flag table.")
     env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment of the pod. Secrets go under `secrets`.")
     speculation: Speculation | None = Field(None, description="Speculative decoding. Absent: off.")

@@ -1,0 +1,284 @@
+"""The folders of specs: names, documents, and the complete set that a profile refers to."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler import secrets
+from compiler.diagnostics import Diagnostic, Place, Position, Route, Severity
+from compiler.load.flags import flag_table
+from compiler.load.validate import validated
+from compiler.load.yaml_text import MAX_BYTES, Document, parsed, shown
+from compiler.schema import FOLDERS, KINDS, EvidenceSpec, Measurement
+from compiler.schema.flags import FlagTable
+from compiler.schema.lock import LockSpec
+
+MERGED = frozenset({"settings", "engine_args", "env", "container", "bridge", "watchdog", "deploy", "client"})
+_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,62}$")
+
+
+class SpecStore:
+    """Specs in one or more folders; an earlier folder wins where two hold the same name.
+
+    Files are named in plans as `specs/<folder>/<name>.yaml` wherever they lie, so that the same specs give the same
+    bytes on any machine; messages show the path that the user can open.
+    """
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = tuple(roots)
+        self._documents: dict[str, tuple[Document, list[Diagnostic]]] = {}
+        self._specs: dict[tuple[str, str], tuple[Any, list[Diagnostic]]] = {}
+        self._flags: dict[str, FlagTable] = {}
+        self._files: dict[str, Path] = {}
+        self._hashes: dict[str, str] = {}
+
+    def names(self, kind: str) -> list[str]:
+        """Names of all specs of a kind, sorted."""
+        found = {f.stem for root in self.roots for f in (root / FOLDERS[kind]).glob("*.yaml")}
+        return sorted(found)
+
+    def spec(self, kind: str, name: str) -> tuple[Any, list[Diagnostic]]:
+        """One typed spec (None when unusable) and its findings. `extends` of a profile is not followed here."""
+        if (kind, name) not in self._specs:
+            document, problems = self.document(logical(kind, name))
+            spec, more = validated(KINDS[kind], document.path, document.data) if document.data is not None else (None, [])
+            more += _kind_mismatch(document, kind)
+            self._specs[kind, name] = (spec, problems + more)
+        return self._specs[kind, name]
+
+    def document(self, path: str) -> tuple[Document, list[Diagnostic]]:
+        """The parsed file behind a logical path, with what is wrong with it as YAML; read once."""
+        if path not in self._documents:
+            self._documents[path] = self._read(path)
+        return self._documents[path]
+
+    def exists(self, path: str) -> bool:
+        """True when some root holds the logical path (a broken symlink and a folder count, so that reading explains)."""
+        return self._find(path) is not None
+
+    def flags(self, relative: str, place: Place) -> tuple[FlagTable | None, list[Diagnostic]]:
+        """The flag table in `specs/engines/<relative>`; a missing or foreign file is a finding at `place`."""
+        path = f"specs/engines/{relative}"
+        if path not in self._flags:
+            text, problem = self._text(path, limit=8 * MAX_BYTES)
+            if text is None:
+                return None, [_finding("SPC024", problem or "cannot be read", place, "Without its flag table no command line of this release can be checked.", "Take it with `images/engine/snapshot_flags.py` inside the engine's environment, see CONTRIBUTING.md.")]
+            try:
+                self._flags[path] = flag_table(path, text)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                return None, [_finding("SPC024", f"{path} is not a flag snapshot: {shown(str(error))}", place, "No command line of this release can be checked.", "Take the snapshot again.")]
+        return self._flags[path], []
+
+    def lock(self, profile: str) -> tuple[LockSpec, list[Diagnostic]]:
+        """What `podwright lock` resolved for the profile; empty when it was never run."""
+        path = f"specs/locks/{profile}.yaml"
+        if not self.exists(path):
+            return LockSpec.model_validate({}), []
+        document, problems = self.document(path)
+        spec, more = validated(LockSpec, path, document.data) if document.data is not None else (None, [])
+        return spec or LockSpec.model_validate({}), problems + more
+
+    def measurement(self, reference: str, place: Place) -> tuple[Measurement | None, list[Diagnostic]]:
+        """The measurement behind `topic/id`; one that does not exist is a finding at `place`."""
+        topic, _, record = reference.partition("/")
+        if not self.exists(logical("evidence", topic)):
+            near = _near(topic, self.names("evidence"))
+            return None, [_finding("SPC022", f"no evidence topic `{shown(topic)}`", place, "The choice would rest on nothing.", near)]
+        block = self._record_block(topic, record)
+        if block is not None:
+            return block, []
+        spec, problems = self.spec("evidence", topic)
+        if not isinstance(spec, EvidenceSpec):
+            return None, problems
+        found = next((m for m in spec.records if m.id == record), None)
+        if found is None:
+            return None, [_finding("SPC022", f"no measurement `{shown(record)}` in topic `{topic}`", place, "The choice would rest on nothing.", _near(record, [m.id for m in spec.records]))]
+        return found, []
+
+    def file_hash(self, path: str) -> str:
+        """The sha256 of a file that was read."""
+        return self._hashes[path]
+
+    def read_paths(self) -> list[str]:
+        """Logical paths of all files read so far."""
+        return sorted(self._hashes)
+
+    def locate(self, place: Place, *, on_key: bool = False) -> Position | None:
+        """Line and column of a place in a spec that was read."""
+        if place.path not in self._documents:
+            return None
+        document = self._documents[place.path][0]
+        return document.position(place.route, on_key=on_key)
+
+    def display(self, path: str) -> str:
+        """The path as the user can open it from the working directory."""
+        file = self._files.get(path)
+        if file is None:
+            return path
+        try:
+            return file.resolve().relative_to(Path.cwd().resolve()).as_posix()
+        except ValueError:
+            return file.as_posix()
+
+    def _record_block(self, topic: str, record: str) -> Measurement | None:
+        """Fast path: only the record's own lines are parsed. None when they do not stand out in the text."""
+        text, _ = self._text(logical("evidence", topic))
+        start = re.search(rf"^  - id: \"?{re.escape(record)}\"?[ ]*$", text or "", re.MULTILINE)
+        if text is None or start is None:
+            return None
+        end = re.compile(r"^  - id:", re.MULTILINE).search(text, start.end())
+        document, problems = parsed("", text[start.start() : end.start() if end else len(text)])
+        if problems or not document.data:
+            return None
+        spec, more = validated(Measurement, "", document.data[0])
+        return spec if not more else None
+
+    def _find(self, path: str) -> Path | None:
+        if path in self._files:
+            return self._files[path]
+        for root in self.roots:
+            file = root / Path(path).relative_to("specs")
+            if file.exists() or file.is_symlink():
+                self._files[path] = file
+                return file
+        return None
+
+    def _text(self, path: str, limit: int = MAX_BYTES) -> tuple[str | None, str | None]:
+        """The text of a logical path, or what stands in the way of reading it."""
+        file = self._find(path)
+        if file is None:
+            return None, f"{path} does not exist"
+        if file.is_dir():
+            return None, f"{self.display(path)} is a folder, not a file"
+        try:
+            if file.stat().st_size > limit:
+                return None, f"{self.display(path)} has {file.stat().st_size:,} bytes; a spec has at most {limit:,}"
+            content = file.read_bytes()
+        except FileNotFoundError:
+            return None, f"{self.display(path)} is a link to a file that does not exist"
+        except OSError as error:
+            return None, f"{self.display(path)} cannot be read: {error.strerror}"
+        self._hashes[path] = hashlib.sha256(content).hexdigest()
+        try:
+            return content.decode("utf-8-sig").replace("\r\n", "\n"), None
+        except UnicodeDecodeError as error:
+            line = content[: error.start].count(b"\n") + 1
+            return None, f"{self.display(path)} is not UTF-8 text: byte {error.start} on line {line}"
+
+    def _read(self, path: str) -> tuple[Document, list[Diagnostic]]:
+        text, problem = self._text(path)
+        empty = Document(path, (), None, {})
+        if text is None:
+            return empty, [_finding("SPC001", problem or "cannot be read", Place(path), "Nothing in it can be used.", "Save it as UTF-8 text of a page or two.")]
+        spans = secrets.find_secrets(text)
+        if spans:  # Nothing else of this file is read, so that no later message can echo the secret.
+            return empty, [_pasted_secret(path, text, span.start, span.kind) for span in spans]
+        return parsed(path, text)
+
+
+def logical(kind: str, name: str) -> str:
+    """The path by which plans and messages name a spec."""
+    return f"specs/{FOLDERS[kind]}/{name}.yaml"
+
+
+def extended(store: SpecStore, name: str) -> tuple[dict[str, Any] | None, dict[Route, str], list[Diagnostic]]:
+    """A profile's data with `extends` merged in, the file behind each inherited key, and the findings.
+
+    The mappings in `MERGED` are merged key by key; everything else is replaced whole. `verified` is never inherited:
+    a variation has not served just because its parent did.
+    """
+    chain, problems = _chain(store, name)
+    merged: dict[str, Any] = {}
+    origins: dict[Route, str] = {}
+    for path in reversed(chain):
+        data = store.document(path)[0].data
+        if not isinstance(data, dict):
+            return None, {}, problems
+        merged.pop("verified", None)
+        for key, value in data.items():
+            _merge_key(merged, origins, key, value, path)
+    merged.pop("extends", None)
+    own = chain[0] if chain else ""
+    return (merged if chain else None), {route: path for route, path in origins.items() if path != own}, problems
+
+
+def _merge_key(merged: dict[str, Any], origins: dict[Route, str], key: str, value: Any, path: str) -> None:
+    before = merged.get(key)
+    if key in MERGED and isinstance(value, dict) and isinstance(before, dict):
+        merged[key] = before | value
+        for inner in value:
+            _forget(origins, (key, inner))
+            origins[key, inner] = path
+        return
+    _forget(origins, (key,))
+    merged[key] = value
+    if key in MERGED and isinstance(value, dict):
+        origins.update({(key, inner): path for inner in value})
+    else:
+        origins[(key,)] = path
+
+
+def _forget(origins: dict[Route, str], route: Route) -> None:
+    for known in [r for r in origins if r[: len(route)] == route]:
+        del origins[known]
+
+
+def _chain(store: SpecStore, name: str) -> tuple[list[str], list[Diagnostic]]:
+    """Logical paths from the profile up through `extends`; a cycle or a missing parent ends it with a finding."""
+    chain: list[str] = []
+    problems: list[Diagnostic] = []
+    current: str | None = name
+    seen: list[str] = []
+    while current is not None:
+        path = logical("profile", current)
+        document, found = store.document(path)
+        problems += found
+        chain.append(path)
+        seen.append(current)
+        parent = document.data.get("extends") if isinstance(document.data, dict) else None
+        current = None
+        if isinstance(parent, str):
+            place = Place(path, ("extends",))
+            if parent in seen:
+                cycle = " -> ".join([*seen[seen.index(parent) :], parent])
+                problems.append(_finding("SPC021", f"`extends` goes in a circle: {cycle}", place, "No profile in the circle has values of its own to start from.", "Let one of them stand alone."))
+            elif not _NAME.match(parent) or not store.exists(logical("profile", parent)):
+                problems.append(_finding("SPC020", f"no profile `{shown(parent)}` to extend", place, "Inherited values would be missing.", _near(parent, store.names("profile"))))
+            else:
+                current = parent
+    return chain, problems
+
+
+def missing_reference(store: SpecStore, kind: str, name: str, place: Place) -> Diagnostic:
+    """The finding for a name that no spec has, with the nearest that exists."""
+    return _finding("SPC020", f"no {kind} spec `{shown(name)}`", place, "The profile cannot be resolved without it.", _near(name, store.names(kind)))
+
+
+def _near(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    return f"Did you mean `{close[0]}`?" if close else (f"Known: {', '.join(known[:20])}." if known else "There are none yet.")
+
+
+def _finding(code: str, what: str, place: Place, why: str, fix: str) -> Diagnostic:
+    return Diagnostic(code, Severity.ERROR, what, why, fix, place)
+
+
+def _kind_mismatch(document: Document, kind: str) -> list[Diagnostic]:
+    if isinstance(document.data, dict) and isinstance(document.data.get("kind"), str) and document.data["kind"] != kind and document.data["kind"] in KINDS:
+        place = Place(document.path, ("kind",))
+        return [_finding("SPC014", f"kind `{document.data['kind']}` in a folder of kind `{kind}`", place, "The file would be read as something that it is not.", f"Move it to specs/{FOLDERS[document.data['kind']]}/.")]
+    return []
+
+
+def _pasted_secret(path: str, text: str, start: int, kind: str) -> Diagnostic:
+    line = text.count("\n", 0, start)
+    column = start - (text.rfind("\n", 0, start) + 1)
+    what = f"this looks like a secret in clear ({kind}); it is not shown here"
+    why = "Specs are shared and go into images, manifests and logs; whoever reads one could use it."
+    fix = "Revoke it now, then name it under `secrets:` and store its value with the provider."
+    return Diagnostic("SPC030", Severity.ERROR, what, why, fix, Place(path), Position(line + 1, column + 1))
