@@ -9,8 +9,7 @@ from __future__ import annotations
 from compiler.plan.memory import GIB, Interval, MemoryPart, MemoryPlan
 from compiler.resolve.memory.budget import Budget, memory_budget
 from compiler.resolve.memory.groups import CacheLayout, cache_layout
-from compiler.resolve.memory.inputs import (
-    CardMemory, LayerGroup, MeasuredKV, MemoryInputs, ModelShape, Speculation, StateDims, Weights)
+from compiler.resolve.memory.inputs import CardMemory, LayerGroup, MeasuredKV, MemoryInputs, ModelShape, Speculation, StateDims, Weights
 from compiler.resolve.memory.overhead import context_gib
 from compiler.resolve.memory.verdict import Sizing, judge
 

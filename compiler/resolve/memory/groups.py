@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor
 
 from compiler.resolve.memory import pages, states
-from compiler.resolve.memory.inputs import (
-    MLA_KINDS, STATE_KINDS, LayerGroup, MambaMode, MeasuredKV, MemoryInputs)
+from compiler.resolve.memory.inputs import MLA_KINDS, STATE_KINDS, LayerGroup, MambaMode, MeasuredKV, MemoryInputs
 
 KERNEL_BLOCK = 16
 MLA_BLOCK = 64

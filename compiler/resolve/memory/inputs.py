@@ -36,7 +36,8 @@ class CardMemory:
         """Refuse a GPU of unknown or impossible size with ``ValueError``."""
         if self.total_bytes is None and self.vram_mib is None:
             raise ValueError("CardMemory needs total_bytes or vram_mib")
-        if (self.total_bytes or 1) <= 0 or (self.vram_mib or 1) <= 0 or self.already_used_bytes < 0:
+        sizes = [size for size in (self.total_bytes, self.vram_mib) if size is not None]
+        if min(sizes) <= 0 or self.already_used_bytes < 0:
             raise ValueError("CardMemory sizes must be positive")
 
 
@@ -155,7 +156,11 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class MemoryInputs:
-    """Everything that ``memory_plan`` reads. ``None`` takes the engine release's own default."""
+    """Everything that ``memory_plan`` reads. ``None`` takes the engine release's own default.
+
+    ``full_cudagraphs`` is false for eager and piecewise-only modes; ``cudagraph_sizes`` counts captured sizes (51
+    by default on a large card, 83 for gpt-oss). ``dcp`` is the decode context-parallel size.
+    """
 
     engine_release: str
     card: CardMemory
@@ -180,6 +185,7 @@ class MemoryInputs:
     num_gpu_blocks_override: int | None = None
     enforce_eager: bool = False
     full_cudagraphs: bool = True
+    cudagraph_sizes: int | None = None
     async_scheduling: bool = True
     speculation: Speculation | None = None
     language_model_only: bool = False
@@ -194,7 +200,7 @@ class MemoryInputs:
         _release(self.engine_release)
         counts = (self.tp, self.pp, self.dp, self.dcp, self.max_model_len)
         optional = (self.block_size, self.max_num_batched_tokens, self.max_num_seqs,
-                    self.kv_cache_memory_bytes, self.num_gpu_blocks_override)
+                    self.kv_cache_memory_bytes, self.num_gpu_blocks_override, self.cudagraph_sizes)
         if min(counts) < 1 or any(value is not None and value < 1 for value in optional):
             raise ValueError("parallel sizes, lengths and counts must be at least 1")
         if not 0.0 < self.utilization <= 1.0:
@@ -239,8 +245,13 @@ class MemoryInputs:
 
     @property
     def batch(self) -> int:
-        """Tokens of one profiling batch: the asked value, else 8192 on a large card and 2048 elsewhere."""
-        return self.max_num_batched_tokens or (8192 if self.is_large_card else 2048)
+        """Tokens of one profiling batch: the asked value, else 8192 on a large card and 2048 elsewhere. Before 0.8
+        (the V0 engine) prompts were not chunked by default, so a batch was as long as the window."""
+        if self.max_num_batched_tokens:
+            return self.max_num_batched_tokens
+        if self.release < (0, 8, 0):
+            return max(2048, self.max_model_len)
+        return 8192 if self.is_large_card else 2048
 
     @property
     def sequences(self) -> int:

@@ -15,6 +15,7 @@ from compiler.resolve.memory.inputs import MIB, CardMemory, LayerGroup, MemoryIn
 
 USUAL_VOCAB = 152_064
 USUAL_HIDDEN = 5_120
+SHARED_MEMORY = ("gb10", "spark")
 GRAPH_SIZES_FULL = 51  # sizes up to 512, the most that a default start captures
 
 
@@ -73,12 +74,13 @@ def sampler_factor(inputs: MemoryInputs) -> Interval:
     """Copies of the float32 logits alive at the sampler's peak.
 
     V1 sorts for top-k and top-p while it profiles: logits, sorted values and 8-byte indices, four copies. V2
-    profiles without. Releases up to 0.11 needed 9.6 copies in each of five records.
+    profiles without. Releases up to 0.11 needed 9.2 in each of five records,
+    and about four where the batch of sequences was not stated.
     """
     if inputs.model_runner == "V2":
-        return Interval(1.0, 1.35, 1.8)
+        return Interval(0.8, 1.0, 1.6)
     if inputs.release < (0, 12, 0):
-        return Interval(4.0, 9.6, 10.2)
+        return Interval(3.0, 9.2, 10.2)
     if inputs.release < (0, 21, 0):
         return Interval(3.0, 4.5, 10.0)
     return Interval(3.3, 3.9, 4.6)
@@ -90,41 +92,46 @@ def _activation(inputs: MemoryInputs) -> Interval:
     forward = _forward_gib(inputs)
     low = max(forward.low, factor.low * logits) + 0.05
     mid = max(forward.mid, factor.mid * logits * (1 + 0.35 * draft)) + 0.25
-    high = max(forward.high, factor.high * logits * (1 + draft)) + 0.8
+    high = max(forward.high, factor.high * logits * (1 + draft)) + 0.6
     cold = _compile_extra(inputs)
     low, mid, high = low + cold.low, mid + cold.mid, high + cold.high
     if encoder_runs(inputs):
-        low, mid, high = low + 0.0, mid + 0.35, high + 2.5
+        mid, high = mid + 0.1, high + 1.0
     return Interval(low, mid, high)
 
 
 def _forward_gib(inputs: MemoryInputs) -> Interval:
-    """Live tensors of one forward pass: a few hidden rows and one MLP's (or MoE's) intermediates a token."""
+    """Live tensors of one forward pass: a few hidden rows, and the widest of an MLP (or MoE) and a state layer,
+    since layers follow each other and free what they used."""
     shape, tp = inputs.shape, inputs.tp
     hidden = shape.hidden or USUAL_HIDDEN
+    rows = 8.0 * hidden
     if shape.is_moe:
         active = shape.experts_per_token or 8
-        per_token = 12.0 * hidden + 2 * active * (hidden + 3 * (shape.moe_intermediate or hidden // 2) / tp)
+        mlp = 4.0 * hidden + 2 * active * (hidden + 3 * (shape.moe_intermediate or hidden // 2) / tp)
     else:
-        per_token = 8.0 * hidden + 6 * (shape.intermediate or 3.25 * hidden) / tp
-    low, mid, high = 0.35 * per_token, per_token, 2.0 * per_token
+        mlp = 6 * (shape.intermediate or 3.25 * hidden) / tp
+    if inputs.model_runner == "V2":
+        mlp *= 0.65  # its profile runs without the extra copies that V1 keeps for sampling and padding
+    low, mid, high = 0.4 * mlp, mlp, 1.5 * mlp
     for group in inputs.groups:
         extra = _state_token_bytes(group, tp)
-        low, mid, high = low + extra.low, mid + extra.mid, high + extra.high
+        low, mid, high = max(low, extra.low), max(mid, extra.mid), max(high, extra.high)
     scale = inputs.batch / GIB
-    return Interval(low * scale, mid * scale, high * scale)
+    return Interval((0.5 * rows + low) * scale, (rows + mid) * scale, (1.5 * rows + high) * scale)
 
 
 def _state_token_bytes(group: LayerGroup, tp: int) -> Interval:
-    """Bytes a token that the chunked kernels of one state layer keep; layers follow each other, so one counts."""
+    """Bytes a token that the chunked kernels of one state layer keep, by channel of its inner width.
+
+    GDN: 37 in two records (batches of 65,536 and 4,096), 25 in a third. KDA: one record, whose profile of 8,192
+    tokens asked for 39.6 GiB or more beside the weights.
+    """
     if group.state is None:
         return Interval(0.0, 0.0, 0.0)
     inner = group.state.v_heads * group.state.v_dim / tp
-    if group.kind == "kda":
-        # One record: a 29.5 GiB request in the profiling batch of 8192, that is 944 bytes a channel.
-        return Interval(20 * inner, 300 * inner, 1000 * inner)
-    return Interval(4 * inner, 24 * inner, 48 * inner) if group.kind == "gdn" else Interval(
-        2 * inner, 8 * inner, 24 * inner)
+    low, mid, high = {"gdn": (12, 37, 60), "kda": (900, 1270, 1500)}.get(group.kind, (2, 8, 24))
+    return Interval(low * inner, mid * inner, high * inner)
 
 
 def _compile_extra(inputs: MemoryInputs) -> Interval:
@@ -132,7 +139,7 @@ def _compile_extra(inputs: MemoryInputs) -> Interval:
     seen with V1. The plan is for the first start unless the caller says otherwise."""
     if inputs.enforce_eager or inputs.warm_start or inputs.model_runner == "V1":
         return Interval(0.0, 0.0, 0.2)
-    return Interval(0.0, 0.2, 0.6)
+    return Interval(0.0, 0.35, 0.6)
 
 
 def encoder_runs(inputs: MemoryInputs) -> bool:
@@ -141,7 +148,10 @@ def encoder_runs(inputs: MemoryInputs) -> bool:
 
 
 def _non_torch(inputs: MemoryInputs) -> Interval:
-    """CUDA libraries and NCCL: 0.13-0.25 GiB on one rank, 0.55-0.74 on two or more."""
+    """CUDA libraries and NCCL: 0.13-0.25 GiB on one rank, 0.55-0.74 on two or more; 2.2 on a GB10, whose memory
+    is the host's too."""
+    if any(name in inputs.card.name.lower() for name in SHARED_MEMORY):
+        return Interval(0.2, 1.2, 3.0)
     if inputs.tp * inputs.pp == 1:
         return Interval(0.1, 0.23, 0.5)
     # Without the custom all-reduce, NCCL keeps more buffers: 37,000 tokens of 10 KB on two A40.
@@ -150,7 +160,9 @@ def _non_torch(inputs: MemoryInputs) -> Interval:
 
 
 def _graph_share(inputs: MemoryInputs) -> float:
-    """Captured sizes as a share of the most: sizes go up to twice the sequences, 512 at most."""
+    """Captured sizes as a share of the usual most: sizes go up to twice the sequences, 512 at most."""
+    if inputs.cudagraph_sizes is not None:
+        return inputs.cudagraph_sizes / GRAPH_SIZES_FULL
     top = min(2 * inputs.sequences * (1 + inputs.spec_tokens), 512)
     sizes = 3 + top / 8 if top <= 256 else 35 + (top - 256) / 16
     return min(1.0, sizes / GRAPH_SIZES_FULL)

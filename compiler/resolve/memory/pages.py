@@ -58,7 +58,7 @@ def turboquant_slot(head_dim: int, dtype: str) -> int:
 
 def _mla_bytes(group: LayerGroup, name: str, auto_bytes: int) -> int:
     """One latent a token, whole on every rank."""
-    if group.kind == "mla_ds" or name == "fp8_ds_mla":
+    if name == "fp8_ds_mla" or (group.kind == "mla_ds" and name not in SIXTEEN_BIT):
         return DS_MLA_BYTES
     width = 1 if name in FP8_NAMES else _plain_width(name, auto_bytes)
     return (group.kv_lora_rank + group.rope_dim) * width

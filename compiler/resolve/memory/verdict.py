@@ -10,6 +10,7 @@ from compiler.resolve.memory.groups import CacheLayout
 from compiler.resolve.memory.inputs import MeasuredKV, MemoryInputs
 from compiler.resolve.memory.overhead import context_gib, encoder_runs
 
+LARGE_CARD_MARGIN_GIB = 2.0  # up to 1.95 GiB beyond the share was held on an H200 after a start
 FULL_PREFILL_TRANSIENT_GIB = 3.2  # two prefills of a full window on a 96 GB GPU; the profile covers about one
 
 
@@ -152,7 +153,14 @@ def _check_outside(sizing: Sizing, findings: Findings) -> None:
     budget, card = sizing.budget, sizing.inputs.card
     outside = budget.extra.outside
     free = free_after_start(sizing, outside.mid, context_gib(card).mid)
-    if free < 0:
+    beyond = budget.total.mid - budget.requested.mid - card.already_used_bytes / GIB
+    if (free >= 0 and not budget.fixed and sizing.inputs.is_large_card and not sizing.inputs.enforce_eager
+            and beyond < LARGE_CARD_MARGIN_GIB):
+        text = (f"utilization {sizing.inputs.utilization:g} leaves {beyond:.2f} GiB beyond the share; "
+                f"{LARGE_CARD_MARGIN_GIB:g} GiB is the least that held on a large card.")
+        findings.tight.append(text)
+        findings.warn(MemoryWarning.OUTSIDE_BUDGET_GROWTH, text)
+    elif free < 0:
         text = (f"the process grows {outside.mid:.2f} GiB beyond its share (graphs, kernels' buffers), "
                 f"{-free:.2f} GiB more than the card has left; lower the utilization.")
         findings.tight.append(text)
