@@ -10,7 +10,7 @@ without a driver needs a `libcuda.so.1` that knows no device on LD_LIBRARY_PATH 
 
 The document, sorted, one flag a line so that a diff of two releases reads well. Keys that do not apply are left out.
 
-`flags`        option -> `options` (every spelling), `negative` (those that switch it off), `dest`, `kind` (store, store_true, boolean,
+`flags`        option -> `options` (every spelling), `hidden` (those that no help shows), `negative` (those that switch it off), `dest`, `kind` (store, store_true, boolean,
                optional_value, append, custom, help), `type` (int, float, str, json, config, json_or_str, human_int,
                human_int_or_auto), `nullable`, `choices`, `open_choices` (suggested; others are accepted),
                `checked_later` (the parser takes any text, the configuration these, in either case), `nargs`, `const`,
@@ -170,26 +170,27 @@ def kind_of(action: Any) -> str:
     return KINDS.get(type(action).__name__, "custom")
 
 
-def switched_off_by(action: Any) -> list[str]:
+def switched_off_by(action: Any, spellings: list[str]) -> list[str]:
     """The spellings of a boolean flag that set it to false, found by trying each: a release may pair `--no-x` or `--disable-x`."""
     found = []
-    for option in action.option_strings:
+    for option in spellings:
         namespace = argparse.Namespace()
         action(argparse.ArgumentParser(), namespace, None, option)
         found += [option] if getattr(namespace, action.dest) is False else []
     return found
 
 
-def described_flag(action: Any, group: str, config: Any, deprecated: bool) -> dict[str, Any]:
+def described_flag(action: Any, spellings: list[str], group: str, config: Any, deprecated: bool) -> dict[str, Any]:
     """One action as the snapshot's line for it."""
     kind = kind_of(action)
     about = {} if kind in ("boolean", "store_true", "store_false", "help") else described_type(action.type)
     config = config or about.pop("config", None)
     about.pop("config", None)
-    line = {"options": action.option_strings, "dest": action.dest, "kind": kind, **about}
+    line = {"options": spellings, "dest": action.dest, "kind": kind, **about}
     open_choices = action.metavar if isinstance(action.metavar, (list, tuple)) else None
     line |= {
-        "negative": switched_off_by(action) if kind == "boolean" else None,
+        "hidden": [option for option in spellings if option not in action.option_strings] or None,
+        "negative": switched_off_by(action, spellings) if kind == "boolean" else None,
         "choices": jsonable(list(action.choices)) if action.choices else None,
         "checked_later": None if action.choices else checked_later(action.dest) or None,
         "open_choices": jsonable(open_choices) if open_choices else None,
@@ -298,6 +299,9 @@ def with_nested(configs: Iterable[type]) -> dict[str, type]:
 def described_flags(parser: Any) -> tuple[dict[str, Any], dict[str, type]]:
     """Every action of the parser by its first long option, and the configuration classes behind the JSON ones."""
     marked = getattr(type(parser), "_deprecated", set())
+    spellings: dict[int, list[str]] = {}
+    for option, action in parser._option_string_actions.items():  # an action lists only those that the help shows
+        spellings.setdefault(id(action), []).append(option)
     flags: dict[str, Any] = {}
     configs: list[type] = []
     for group in parser._action_groups:
@@ -305,7 +309,7 @@ def described_flags(parser: Any) -> tuple[dict[str, Any], dict[str, type]]:
             config = described_type(action.type).get("config") or behind_json(action.dest)
             configs += [config] if config else []
             name = next((option for option in action.option_strings if option.startswith("--")), action.dest)
-            flags[name] = described_flag(action, group.title or "", config, action in marked)
+            flags[name] = described_flag(action, spellings.get(id(action), []), group.title or "", config, action in marked)
     return flags, with_nested(configs)
 
 
