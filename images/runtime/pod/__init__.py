@@ -1,0 +1,1 @@
+"""The runtime: the program that owns everything in a pod. `pod.contract` is what it shares with the compiler."""
