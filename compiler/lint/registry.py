@@ -17,6 +17,19 @@ FILES = (
     "ign/ign001_unused_ignore",
     "ign/ign002_unknown_ignored_code",
     "ign/ign003_ignored_refusal",
+    "mem/mem001_window_does_not_fit",
+    "mem/mem002_memory_is_tight",
+    "mem/mem003_more_sequences_than_state_blocks",
+    "mem/mem004_utilization_above_what_holds",
+    "mem/mem005_utilization_lowered_for_nothing",
+    "mem/mem006_budget_taken_for_consumption",
+    "mem/mem007_fixed_cache_without_measurement",
+    "mem/mem008_no_room_for_two_prefills",
+    "mem/mem009_dense_model_beside_wsl2_tax",
+    "mem/mem010_speculation_index_outside_budget",
+    "mem/mem011_vision_tower_loaded_for_text",
+    "mem/mem012_thin_margin_on_32_gb_blackwell",
+    "mem/mem013_host_offload_under_wsl2",
 )
 
 
