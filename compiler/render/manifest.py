@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+from pod import contract
+
 from compiler import __version__
 from compiler.artifact import Artifact
 from compiler.plan import Plan
 from compiler.plan.core import EnginePlan, EnvVar, ModelPlan, Setting
-from pod import contract
 
 PATH = "manifest.json"
 HEALTH = contract.Health("/health", 200)
