@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import types
 import typing
@@ -19,6 +20,10 @@ def to_json(value: object) -> Any:
         return {key: to_json(value[key]) for key in sorted(value)}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # 12.0 and 12 are one number: JSON readers in other languages print them alike.
     return value
 
 
@@ -50,6 +55,8 @@ def _decoded(hint: Any, data: Any) -> Any:
         if set(data) != set(hints):
             raise KeyError(f"{hint}: fields differ: {sorted(set(data) ^ set(hints))}")
         return typing.cast(Any, hint)(**{name: _decoded(hints[name], data[name]) for name in hints})
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return hint(data)
     if hint is float and isinstance(data, int):
         return float(data)
     return data

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from compiler.schema.base import (
+    Bytes,
     Choice,
     Date,
     EngineSettings,
@@ -33,6 +34,7 @@ class Draft(Spec):
 
     repo: HubRepo = Field(description="Hub repository.")
     revision: HubSha | None = Field(None, description="Commit of the repository.")
+    loaded: Bytes | None = Field(None, description="Bytes that it takes on the GPUs, all together.")
 
 
 class Speculation(Reasoned):
@@ -201,7 +203,7 @@ class ProfileSpec(Spec):
 
     kind: Literal["profile"] = Field(description="Always `profile`.")
     summary: Text = Field(description="One sentence: what it is good for.")
-    extends: Slug | None = Field(None, description="Another profile whose keys hold wherever this one says nothing. Mappings are merged, everything else is replaced.")
+    extends: Slug | None = Field(None, description="Another profile whose keys hold wherever this one says nothing. `settings`, `engine_args`, `env`, `container`, `bridge`, `watchdog`, `deploy` and `client` are merged key by key; everything else is replaced whole; `verified` is never inherited.")
     verified: Date | None = Field(None, description="When this configuration last served.")
     model: Slug | None = Field(None, description="A spec in specs/models.")
     hardware: Slug | None = Field(None, description="A spec in specs/hardware.")

@@ -1,0 +1,149 @@
+"""Specs and decided settings to the memory planner's plain inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from compiler.plan import from_json
+from compiler.plan.memory import MemoryPlan
+from compiler.resolve.memory import (
+    CardMemory,
+    LayerGroup,
+    MeasuredKV,
+    MemoryInputs,
+    ModelShape,
+    Speculation,
+    StateDims,
+    Weights,
+    memory_plan,
+)
+from compiler.resolve.settings import Settings
+from compiler.schema import ModelSpec
+from compiler.schema.model import AttentionLayers, GatedDeltaLayers, KimiDeltaLayers, LatentLayers, MambaLayers
+from compiler.schema.specset import SpecSet
+from compiler.units import GIB
+
+CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # GiB of KV cache on the engine's CPU build; its own default is 4.
+
+
+def planned_memory(inputs: MemoryInputs, max_model_len: int | None = None) -> MemoryPlan:
+    """The memory plan, rounded as it is published, so that a plan read back from JSON is the same plan."""
+    if max_model_len is not None:
+        inputs = dataclasses.replace(inputs, max_model_len=max_model_len)
+    return from_json(MemoryPlan, memory_plan(inputs).to_json())
+
+
+def planner_inputs(specs: SpecSet, settings: Settings, env: dict[str, str]) -> MemoryInputs:
+    """Everything that the planner reads, at the native window until one is decided."""
+    get = settings.get
+    window = get("max_model_len")
+    kv_bytes = get("kv_cache_memory_bytes")
+    if specs.hardware.gpu.architecture == "cpu":
+        kv_bytes = int(env.get(CPU_SPACE, "4")) * GIB
+    return MemoryInputs(
+        engine_release=specs.engine.release, card=_card(specs), geometry=_geometry(specs.model), weights=_weights(specs.model),
+        max_model_len=window if isinstance(window, int) else specs.model.context.native, shape=_shape(specs.model),
+        tp=get("tensor_parallel_size", 1), pp=get("pipeline_parallel_size", 1), dp=get("data_parallel_size", 1),
+        dcp=get("decode_context_parallel_size", 1), expert_parallel=bool(get("enable_expert_parallel")), kv_dtype=effective_kv_dtype(specs.model, get("kv_cache_dtype")),
+        block_size=get("block_size"), mamba_cache_mode=get("mamba_cache_mode"), mamba_cache_dtype=_state_dtype(get("mamba_ssm_cache_dtype")),
+        prefix_caching=get("enable_prefix_caching"), max_num_batched_tokens=get("max_num_batched_tokens"), max_num_seqs=get("max_num_seqs"),
+        gpu_memory_utilization=get("gpu_memory_utilization"), kv_cache_memory_bytes=kv_bytes, num_gpu_blocks_override=get("num_gpu_blocks_override"),
+        enforce_eager=bool(get("enforce_eager")), full_cudagraphs=_full_graphs(get("compilation_config")),
+        async_scheduling=get("async_scheduling") is not False, speculation=_speculation(specs, settings), language_model_only=bool(get("language_model_only")),
+        custom_all_reduce=not get("disable_custom_all_reduce"), hybrid_manager=not get("disable_hybrid_kv_cache_manager"),
+        runner=_forced_runner(env), marlin_moe=_uses_marlin_experts(specs, get("moe_backend")),
+    )  # fmt: skip
+
+
+def effective_kv_dtype(model: ModelSpec, chosen: str | None) -> str:
+    """The cache type that is really used: `auto` follows the scheme that the checkpoint's config imposes."""
+    if chosen not in (None, "auto"):
+        return str(chosen)
+    return model.quantization.kv_cache_scheme or "auto"
+
+
+def _card(specs: SpecSet) -> CardMemory:
+    gpu, host = specs.hardware.gpu, specs.hardware.host
+    return CardMemory(total_bytes=gpu.cuda_total, vram_mib=gpu.vram_mib, already_used_bytes=host.reserved or 0, name=gpu.name)
+
+
+def _weights(model: ModelSpec) -> Weights:
+    w = model.weights
+    return Weights(total=w.loaded, replicated=w.replicated or 0, vision=w.vision or 0, offloaded=w.offloaded or 0)
+
+
+def _shape(model: ModelSpec) -> ModelShape:
+    a = model.architecture
+    return ModelShape(
+        hidden=a.hidden or 0, vocab=a.vocab, heads=a.attention_heads or 0, experts=a.experts, experts_per_token=a.experts_per_token,
+        moe_intermediate=a.moe_intermediate, is_moe=a.experts > 0, is_multimodal=a.multimodal,
+    )  # fmt: skip
+
+
+def _geometry(model: ModelSpec) -> tuple[LayerGroup, ...] | MeasuredKV:
+    measured = model.architecture.measured_kv
+    if measured is not None:
+        return MeasuredKV(measured.bytes_per_token, measured.fixed or 0, measured.block)
+    return tuple(_group(layers) for layers in model.architecture.kv)
+
+
+def _group(layers: AttentionLayers | LatentLayers | GatedDeltaLayers | MambaLayers | KimiDeltaLayers) -> LayerGroup:
+    if isinstance(layers, AttentionLayers):
+        return LayerGroup(layers.kind, layers.layers, kv_heads=layers.kv_heads, head_dim_k=layers.head_dim, head_dim_v=layers.value_head_dim or 0, window=layers.window or 0)
+    if isinstance(layers, LatentLayers):
+        return LayerGroup("mla_ds" if layers.kind == "mla-ds" else "mla", layers.layers, kv_lora_rank=layers.kv_lora_rank, rope_dim=layers.rope_dim)
+    return LayerGroup(layers.kind, layers.layers, state=_state(layers))
+
+
+def _state(layers: GatedDeltaLayers | MambaLayers | KimiDeltaLayers) -> StateDims:
+    if isinstance(layers, GatedDeltaLayers):
+        return StateDims(v_heads=layers.value_heads, v_dim=layers.value_head_dim, k_dim=layers.key_head_dim, k_heads=layers.key_heads, conv_kernel=layers.conv_kernel, ssm_dtype=layers.state_dtype)
+    if isinstance(layers, MambaLayers):
+        return StateDims(v_heads=layers.heads, v_dim=layers.head_dim, k_dim=layers.state_dim, groups=layers.groups, conv_kernel=layers.conv_kernel, chunk=layers.chunk, ssm_dtype=layers.state_dtype)
+    return StateDims(v_heads=layers.heads, v_dim=layers.head_dim, k_dim=layers.head_dim, k_heads=layers.heads, conv_kernel=layers.conv_kernel)
+
+
+def _speculation(specs: SpecSet, settings: Settings) -> Speculation | None:
+    config = settings.get("speculative_config")
+    if not isinstance(config, dict):
+        return None
+    method, tokens = str(config.get("method", "")), int(config.get("num_speculative_tokens", 1))
+    if method != "mtp":
+        draft = specs.profile.speculation.draft if specs.profile.speculation else None
+        return Speculation(method, tokens, weights_bytes=(draft.loaded or 0) if draft else 0)
+    layers = specs.model.mtp.layers if specs.model.mtp else 1
+    full = next((group for group in specs.model.architecture.kv if group.kind in ("full", "mla", "mla-ds")), None)
+    groups = (dataclasses.replace(_group(full), layers=layers),) if full is not None else ()
+    return Speculation(method, tokens, groups, specs.model.weights.mtp or 0)
+
+
+def _state_dtype(chosen: str | None) -> str | None:
+    return None if chosen in (None, "auto") else chosen
+
+
+def _full_graphs(compilation: Any) -> bool:
+    mode = compilation.get("cudagraph_mode") if isinstance(compilation, dict) else None
+    return mode not in ("NONE", "PIECEWISE", 0, 1)
+
+
+def _forced_runner(env: dict[str, str]) -> Any:
+    return {"0": "V1", "1": "V2"}.get(env.get("VLLM_USE_V2_MODEL_RUNNER", ""))
+
+
+def _uses_marlin_experts(specs: SpecSet, backend: str | None) -> bool:
+    if not specs.model.architecture.experts or specs.model.quantization.scheme == "none":
+        return False
+    return backend == "marlin" or (backend in (None, "auto") and "marlin" in kernel(specs).lower())
+
+
+def kernel(specs: SpecSet) -> str:
+    """The kernel that the checkpoint's quantization resolves to on this hardware; empty when its spec does not say."""
+    capability = _number(specs.hardware.gpu.compute_capability)
+    fitting = [k for k in specs.model.quantization.kernels if _number(k.min_compute_capability) <= capability]
+    return max(fitting, key=lambda k: _number(k.min_compute_capability)).kernel if fitting else ""
+
+
+def _number(capability: str) -> tuple[int, int]:
+    major, minor = capability.split(".")
+    return int(major), int(minor)
