@@ -101,6 +101,13 @@ def test_graphs_are_charged_by_the_older_runner_only() -> None:
     assert overhead(replace(BASE, runner="V1", enforce_eager=True)).graphs_used.mid == 0
 
 
+def test_state_layers_set_the_width_of_a_large_batch() -> None:
+    # A GB10 took 16.6 GiB for a batch of 65,536 on this hybrid: total share - weights - cache - graphs.
+    shape = ModelShape(hidden=5120, intermediate=17_408, vocab=248_320)
+    wide = replace(BASE, geometry=HYBRID, shape=shape, max_num_batched_tokens=65_536, max_num_seqs=8)
+    assert overhead(wide).activation.mid == pytest.approx(16.6, abs=1.0)
+
+
 def test_more_captured_sizes_take_more_from_outside_the_share() -> None:
     assert overhead(replace(BASE, max_num_seqs=64)).graphs_used.mid < overhead(BASE).graphs_used.mid
     more = plan(cudagraph_sizes=83).outside_budget_gib.mid - plan(cudagraph_sizes=51).outside_budget_gib.mid
@@ -136,6 +143,8 @@ def test_parts_add_up_to_the_card() -> None:
     for changes in ({}, {"kv_cache_memory_bytes": 15 * GIB}, {"weights": weights(200)}, {"tp": 2, "runner": "V1"}):
         made = plan(**changes)
         assert sum(part.gib for part in made.parts) == pytest.approx(made.total_gib)
+        parts = {part.name: part.gib for part in made.parts}
+        assert parts["kv_cache"] == max(0.0, made.kv_gib.mid) and parts["weights"] == made.weights_gib
 
 
 def test_fits_with_room() -> None:
@@ -178,8 +187,10 @@ def test_a_share_that_is_not_free_is_refused() -> None:
 
 def test_less_than_two_gib_beyond_the_share_is_tight_on_a_large_card() -> None:
     assert plan(gpu_memory_utilization=0.98).verdict == "fits"
-    made = plan(gpu_memory_utilization=0.988)
-    assert made.verdict == "tight" and MemoryWarning.OUTSIDE_BUDGET_GROWTH in made.warnings
+    # The older runner grows 1.1 GiB beyond its share: 1.8 would hold it, but not by the margin that records ask for.
+    made = plan(gpu_memory_utilization=0.987, runner="V1")
+    assert made.verdict == "tight" and "1.82 GiB beyond the share" in made.reasons[0]
+    assert MemoryWarning.OUTSIDE_BUDGET_GROWTH in made.warnings
 
 
 def test_growth_beyond_the_share_is_tight_on_a_small_card() -> None:

@@ -95,6 +95,7 @@ def test_latent_blocks_and_decode_context_parallelism() -> None:
     blocks = one.blocks(46.80 * GIB)
     assert one.tokens(blocks, 65_536) == 715_072
     assert eight.tokens(blocks, 65_536) == 8 * 715_072
+    assert (one.bytes_per_token, eight.bytes_per_token) == (70_272, 70_272 / 8)
 
 
 def test_kda_with_latent_attention_starts_from_a_block_of_128() -> None:

@@ -29,6 +29,10 @@ def test_turboquant_slots_at_head_256(dtype: str, slot: int) -> None:
     assert turboquant_slot(256, dtype) == slot
 
 
+def test_turboquant_slots_are_made_even() -> None:
+    assert turboquant_slot(66, "turboquant_k8v4") == 66 + 33 + 4 + 1
+
+
 def test_latent_is_whole_on_every_rank() -> None:
     assert token_bytes(LATENT, "auto", tp=8) == 1152
     assert token_bytes(LATENT, "fp8", tp=1) == 576
