@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 PYTHON = "3.12"
-PLATFORM = "x86_64-manylinux_2_28"
+# The C library of Ubuntu 22.04, the oldest base image in use; below 2.31 some packages have no wheel and would be compiled.
+GLIBC = 35
+PLATFORM = f"x86_64-manylinux_2_{GLIBC}"
 # What the pod's own runtime imports, next to the engine in one environment.
 RUNTIME = ("huggingface_hub", "hf-xet", "uvloop", "httptools", "aiohttp", "msgspec", "prometheus_client", "cryptography")
 # What a profile may switch on: a faster tokenizer, and the JIT kernels with the CUDA toolchain that they compile with.
@@ -44,6 +46,12 @@ def resolved(distribution: str, release: str) -> list[dict[str, Any]]:
     return packages
 
 
+def loads(tag: str) -> bool:
+    """Whether a platform tag is one of Linux x86-64 with a C library that is old enough."""
+    newest = re.match(r"manylinux_2_(\d+)_", tag)
+    return tag.endswith("_x86_64") and tag.startswith(("manylinux", "linux")) and int(newest[1] if newest else 0) <= GLIBC
+
+
 def fits(wheel: str) -> bool:
     """Whether a wheel's file name is one that CPython 3.12 on Linux x86-64 can install."""
     python, abi, platform = wheel.removesuffix(".whl").split("-")[-3:]
@@ -51,7 +59,7 @@ def fits(wheel: str) -> bool:
     own = f"cp3{minor}" in python.split(".") and abi in (f"cp3{minor}", "none", "abi3")
     stable = abi == "abi3" and any(int(found) <= minor for found in re.findall(r"cp3(\d+)", python))
     pure = abi == "none" and any(tag in ("py3", "py2", f"py3{minor}") for tag in python.split("."))
-    here = platform == "any" or any(tag.endswith("_x86_64") and tag.startswith(("manylinux", "linux")) for tag in platform.split("."))
+    here = platform == "any" or any(loads(tag) for tag in platform.split("."))
     return here and (own or stable or pure)
 
 
