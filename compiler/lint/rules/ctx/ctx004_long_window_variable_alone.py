@@ -1,0 +1,47 @@
+"""The variable that silences the window check is set, and no rope scaling is applied.
+
+## What it flags
+`VLLM_ALLOW_LONG_MAX_MODEL_LEN=1` without a YaRN factor in the plan.
+
+## Why it hurts
+It only silences the refusal. Positions beyond the native length are not rescaled, and the logits become NaN or noise.
+
+## Example
+    env: {VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1"}
+    settings: {max_model_len: 1M}
+
+## Use instead
+    yarn_factor: 4      # sets both, or neither
+
+## When to ignore
+Never.
+
+## Source
+The bootstrap's YaRN block; `engine-yarn-top-level`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.facts import environment, environment_place, mapping
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(code="CTX004", name="long-window-variable-alone", severity=Severity.ERROR, traps=("allow-long-alone",))
+
+
+VARIABLE = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit when the variable stands alone."""
+    overridden = "rope" in str(sorted(mapping(subject, "hf_overrides").items(), key=str))
+    on = (environment(subject, VARIABLE) or "0").lower() in ("1", "true")
+    if on and subject.plan.model.yarn_factor is None and not overridden:
+        yield Hit(
+            environment_place(subject, VARIABLE),
+            f"{VARIABLE} is set without rope scaling",
+            "the engine then accepts windows in which it answers noise",
+            "remove it; yarn_factor sets it together with the rope",
+        )

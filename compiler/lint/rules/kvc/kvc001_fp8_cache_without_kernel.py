@@ -1,0 +1,54 @@
+"""An fp8 KV cache is asked for where no attention kernel can read it.
+
+## What it flags
+An fp8 cache (e4m3 or e5m2) below compute capability 8.9 with `attention_backend: TRITON_ATTN`, and any fp8 cache
+below 8.9 on releases before 0.10.
+
+## Why it hurts
+Triton cannot cast fp8 there. The engine refuses when it builds the attention layers: `type fp8e4nv not supported in
+this architecture`.
+
+## Example
+    hardware: 2x-a40
+    settings:
+      kv_cache_dtype: fp8
+      attention_backend: TRITON_ATTN
+
+## Use instead
+    settings:
+      kv_cache_dtype: fp8          # leave the backend to the engine: FlashInfer serves it
+
+## When to ignore
+Never: the engine refuses.
+
+## Source
+`engine-fp8-kv-a40-no-flashinfer`, `engine-fp8-kv-a40-flashinfer`; vllm#26431, vllm#50882, vllm#7714.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.facts import is_fp8_cache, kv_dtype, older, on_gpu, sm
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(
+    code="KVC001", name="fp8-cache-without-kernel", severity=Severity.ERROR, refusal=True,
+    traps=("fp8kv-triton-pre-ada", "fp8kv-e5m2-ampere", "fp8kv-chunked-ampere"),
+)  # fmt: skip
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit for a cache that no kernel reads."""
+    if not is_fp8_cache(subject) or sm(subject) >= 89 or not on_gpu(subject):
+        return
+    backend = subject.setting("attention_backend")
+    if backend == "TRITON_ATTN" or older(subject, 0, 10):
+        by = "the forced TRITON_ATTN backend" if backend == "TRITON_ATTN" else f"release {subject.plan.engine.release}"
+        yield Hit(
+            subject.setting_place("attention_backend" if backend == "TRITON_ATTN" else "kv_cache_dtype"),
+            f"{by} cannot read a {kv_dtype(subject)} cache on compute capability {subject.plan.hardware.compute_capability}",
+            "the engine refuses while it builds the attention layers",
+            "leave attention_backend unset (FlashInfer serves fp8 there), or use a 16-bit cache",
+        )

@@ -1,0 +1,59 @@
+"""An NVFP4 KV cache is asked for on a card or a model that has no kernel for it.
+
+## What it flags
+`kv_cache_dtype: nvfp4` outside compute capability 10.x, or with latent attention (MLA). With layers excepted from it,
+a warning.
+
+## Why it hurts
+Only data-center Blackwell has the kernels: on Ada and on 12.0 the engine finds no backend. With MLA its configuration
+refuses in words. Excepted layers inflate the block and pad its pages.
+
+## Example
+    hardware: rtx-pro-6000
+    settings: {kv_cache_dtype: nvfp4}
+
+## Use instead
+    hardware: rtx-pro-6000
+    settings: {kv_cache_dtype: fp8}
+
+## When to ignore
+Never: the engine refuses.
+
+## Source
+`engine-nvfp4-kv-ada`, `engine-nvfp4-kv-sm120`; vllm#46329; 0.27.1's configuration and its heterogeneous block
+alignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.facts import LATENT_LAYERS, kv_dtype, layer_kinds, sm
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(
+    code="KVC007", name="nvfp4-cache-without-kernel", severity=Severity.ERROR, refusal=True,
+    traps=("nvfp4kv-mla", "nvfp4kv-skip-layers-page"),
+)  # fmt: skip
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit for the card, one for the model, and a warning for excepted layers."""
+    if kv_dtype(subject) != "nvfp4":
+        return
+    place = subject.setting_place("kv_cache_dtype")
+    fix = "set kv_cache_dtype to fp8"
+    if sm(subject) // 10 != 10:
+        capability = subject.plan.hardware.compute_capability
+        yield Hit(place, f"no kernel reads an NVFP4 cache on compute capability {capability}", "the engine finds no attention backend", fix)
+    if layer_kinds(subject) & LATENT_LAYERS:
+        yield Hit(place, "an NVFP4 cache with latent attention", "the engine's configuration refuses it", fix)
+    if subject.setting("kv_cache_dtype_skip_layers"):
+        yield Hit(
+            subject.setting_place("kv_cache_dtype_skip_layers"),
+            "layers excepted from an NVFP4 cache",
+            "blocks grow until the quantized page covers the wide one, and the rest is padding",
+            "plan with the padded page, or except no layer",
+            severity=Severity.WARNING,
+        )

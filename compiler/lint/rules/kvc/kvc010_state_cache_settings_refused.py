@@ -1,0 +1,57 @@
+"""Settings of the state cache contradict each other.
+
+## What it flags
+`mamba_block_size` without prefix caching; `mamba_block_size` in mode `all` that is not a multiple of the model's scan
+chunk; `mamba_cache_mode: align` without chunked prefill.
+
+## Why it hurts
+The first and the last are refused by the engine's configuration. The second starts, corrupts states silently, and
+dies later.
+
+## Example
+    settings: {mamba_cache_mode: all, enable_prefix_caching: true}
+    engine_args: {mamba_block_size: 400}      # the model scans in chunks of 256
+
+## Use instead
+Leave `mamba_block_size` unset: the engine aligns it.
+
+## When to ignore
+Never.
+
+## Source
+0.27.1's configuration (`validate_mamba_block_size`, `MambaModelConfig`); vllm#57278, vllm#34445.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(
+    code="KVC010", name="state-cache-settings-refused", severity=Severity.ERROR, refusal=True,
+    traps=("mamba-block-all-chunk", "mamba-block-no-prefix", "mamba-prefix-needs-chunked"),
+)  # fmt: skip
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit for each contradiction."""
+    block, mode = subject.setting("mamba_block_size"), subject.setting("mamba_cache_mode")
+    caching = subject.setting("enable_prefix_caching")
+    chunks = [layer.chunk for layer in subject.specs.model.architecture.kv if layer.kind == "mamba2"]
+    if block is not None and not caching:
+        yield Hit(
+            subject.setting_place("mamba_block_size"), "mamba_block_size is set and prefix caching is off",
+            "the engine refuses: the option only exists with prefix caching", "remove mamba_block_size",
+        )  # fmt: skip
+    if block is not None and mode == "all" and any(block % chunk for chunk in chunks):
+        yield Hit(
+            subject.setting_place("mamba_block_size"), f"mamba_block_size {block} is no multiple of the scan chunk {max(chunks)}",
+            "states are stored at the wrong places: silent corruption, then a dead engine", "remove mamba_block_size",
+        )  # fmt: skip
+    if mode == "align" and subject.setting("enable_chunked_prefill") is False:
+        yield Hit(
+            subject.setting_place("enable_chunked_prefill"), "mamba_cache_mode align with chunked prefill off",
+            "the engine asserts that prefills are chunked in this mode", "leave enable_chunked_prefill on",
+        )  # fmt: skip

@@ -1,0 +1,59 @@
+"""A KV connector cannot carry this model's cache.
+
+## What it flags
+`LMCacheConnectorV1` with a hybrid model or with the hybrid cache manager forced on (errors); any connector without
+hybrid support on a sliding-window model (a warning); a connector with `expandable_segments` in the allocator's
+settings (an error).
+
+## Why it hurts
+Such a connector turns the hybrid cache manager off: state layers then find no common cache type and the engine exits,
+sliding layers cost as much as full ones. Remapped segments break the memory that a connector registered.
+
+## Example
+    engine_args:
+      kv_transfer_config: {kv_connector: LMCacheConnectorV1, kv_role: kv_both}      # on a hybrid model
+
+## Use instead
+    kv_store: {size_gib: 32, chunk: 1600}      # the multi-process connector, which supports hybrids
+
+## When to ignore
+The warning, when the window fits with all layers planned as full.
+
+## Source
+vllm#42911, LMCache#2845, gpustack#4660; 0.27.1's `_verify_kv_transfer_compat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.facts import environment, is_hybrid, layer_kinds, mapping
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(
+    code="KVC016", name="connector-unfit-for-layers", severity=Severity.ERROR, refusal=True,
+    traps=("lmcache-hybrid", "lmcache-hma-flag", "kv-transfer-swa-cost", "kv-connector-expandable"),
+)  # fmt: skip
+
+
+WITHOUT_HYBRID_SUPPORT = ("LMCacheConnectorV1",)
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit for each obstacle between connector and cache."""
+    connector = mapping(subject, "kv_transfer_config").get("kv_connector")
+    if connector is None:
+        return
+    place, fix = subject.setting_place("kv_transfer_config"), "use kv_store (the multi-process connector), or no connector"
+    if connector in WITHOUT_HYBRID_SUPPORT:
+        if is_hybrid(subject):
+            yield Hit(place, f"{connector} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix)
+        if subject.setting("disable_hybrid_kv_cache_manager") is False:
+            yield Hit(place, f"{connector} with the hybrid cache manager forced on", "the connector refuses it", fix)
+        if layer_kinds(subject) & {"sliding", "chunked"}:
+            why = "the hybrid manager is turned off, and window layers then cost as much as full ones"
+            yield Hit(place, f"{connector} with sliding-window layers", why, fix, severity=Severity.WARNING)
+    allocator = environment(subject, "PYTORCH_CUDA_ALLOC_CONF") or environment(subject, "PYTORCH_ALLOC_CONF") or ""
+    if "expandable_segments:True" in allocator and not subject.setting("enable_cumem_allocator"):
+        yield Hit(place, f"{connector} with expandable segments", "the engine refuses: remapped pages break registered memory", "unset it")
