@@ -27,7 +27,7 @@ def render_bundle_lock(plan: Plan, artifacts: Iterable[Artifact], schemas: Mappi
                    "lock": plan.image.lock_file},
         "image": {"base": plan.image.base, "base_digest": plan.image.base_digest, "name": plan.image.name,
                   "name_digest": plan.image.name_digest},
-        "models": {repo: revision for repo, revision in sorted(_revisions(plan))},
+        "models": dict(sorted(_revisions(plan), key=lambda pair: pair[0])),
         "schemas": dict(sorted(schemas.items())),
         "inputs": {file.path: file.sha256 for file in sorted(plan.inputs, key=lambda f: f.path)},
         "outputs": {a.path: a.sha256 for a in sorted(artifacts, key=lambda a: a.path) if a.path != PATH},

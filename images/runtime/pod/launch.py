@@ -11,7 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pod.contract import Manifest
+from pod.strict_json import ShapeError, parsed
 
+# The bootstrap hands its findings on in this variable, as a JSON object of names and values.
+HOST_ENV = "PODWRIGHT_HOST_ENV"
 # RunPod leaves the reference in place when the account holds no secret of that name.
 _UNRESOLVED_SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_")
 _ALL_INTERFACES = "0.0.0.0"
@@ -41,13 +44,25 @@ def launch_plan(manifest: Manifest, environ: Mapping[str, str]) -> LaunchPlan:
         if secret.required and not given.get(secret.env):
             raise LaunchError(f"secret {secret.env} is not set ({secret.purpose}); create it at the provider and start a new pod")
     argv, notes = _overridden(manifest, given)
-    env = {**given, **manifest.engine.launch.env}
+    env = {**given, **manifest.engine.launch.env, **_host_env(given)}
     port = manifest.engine.launch.port
     if manifest.bridge.mode != "off":
         port = manifest.bridge.port
         argv = with_option(with_option(argv, "--host", _ALL_INTERFACES), "--port", str(port))
         notes.append(_without_bridge(manifest, env))
     return LaunchPlan(argv, env, port, (*notes, *_not_in_this_version(manifest)))
+
+
+def _host_env(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the bootstrap found out about this host, which beats what the compiler could know."""
+    text = environ.get(HOST_ENV, "{}")
+    try:
+        found = parsed(text.encode("utf-8", "surrogateescape"))
+    except ShapeError as error:
+        raise LaunchError(f"{HOST_ENV} {error.problem}; start the pod through its bootstrap") from None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise LaunchError(f"{HOST_ENV} must be an object of texts; start the pod through its bootstrap")
+    return found
 
 
 def with_option(argv: Sequence[str], option: str, *values: str) -> tuple[str, ...]:
