@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 
 from compiler.artifact import Artifact
@@ -18,6 +19,10 @@ _SHARED_FILES = {"gpu": "gpu", "torch": "gpu"}
 """Phases that live in one file."""
 
 
+_EVERYWHERE = ("PROFILE", "VENV", "ENGINE_REQUIREMENT", "HF_HOME_DEFAULT")
+"""Facts that the script's frame uses; the others are written only where a phase reads them."""
+
+
 def render_bootstrap(plan: Plan, files: Mapping[str, bytes], payload: Artifact | None = None) -> Artifact:
     """The script that a pod runs first. `files` holds `bootstrap/*.sh`; `payload` is what an image that is not prebaked fetches.
 
@@ -29,10 +34,14 @@ def render_bootstrap(plan: Plan, files: Mapping[str, bytes], payload: Artifact |
     if {"gpu", "torch"} & set(plan.bootstrap_phases):
         names["driver"] = None
     parts = [_body(files[f"bootstrap/{name}.sh"]) for name in names]
-    data = _data(plan, payload)
+    data = {name: value for name, value in _data(plan, payload).items() if name in _EVERYWHERE or _uses(parts, name)}
     identity = hashlib.sha256(json.dumps([data, parts, plan.bootstrap_phases], sort_keys=True).encode()).hexdigest()[:12]
     content = rendered("bootstrap.sh.j2", plan=plan, data=data, parts=parts, phases=plan.bootstrap_phases, identity=identity)
     return Artifact("bootstrap.sh", content, 0o755)
+
+
+def _uses(parts: list[str], name: str) -> bool:
+    return any(re.search(rf"\b{name}\b", part) for part in parts)
 
 
 def _body(part: bytes) -> str:

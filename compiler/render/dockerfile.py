@@ -50,7 +50,7 @@ def render_image(plan: Plan, files: Mapping[str, bytes]) -> list[Artifact]:
 
 def context_files(plan: Plan, files: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
     """The static files that this recipe copies, sorted by path."""
-    wanted = ("common/", "runtime/pod/", f"{plan.image.recipe}/")
+    wanted = ("common/", "finish/", "runtime/pod/", f"{plan.image.recipe}/")
     for path in sorted(files):
         is_tool = path.startswith("bootstrap/") and path.endswith(".py")
         if "__pycache__" not in path and (path.startswith(wanted) or is_tool):

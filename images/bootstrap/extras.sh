@@ -3,7 +3,7 @@
 
 phase_extras() {
   local row requirement required name state before
-  if [ "$("$PYTHON" "$TOOLS/distribution.py" "$ENGINE_REQUIREMENT")" != ok ]; then
+  if [ "$(tool distribution "$ENGINE_REQUIREMENT")" != ok ]; then
     warn "the installed engine is not $ENGINE_REQUIREMENT"
   fi
   for row in "${PACKAGES[@]}"; do
@@ -11,7 +11,7 @@ phase_extras() {
     requirement=${row#*|}
     name=${requirement%%[!A-Za-z0-9._-]*}
     if [ "$name" = humming-kernels ] && [ "${VL_HUMMING_EXTRAS:-on}" = off ]; then continue; fi
-    state=$("$PYTHON" "$TOOLS/distribution.py" "$requirement")
+    state=$(tool distribution "$requirement")
     if [ "$state" = ok ]; then
       log "$requirement is installed"
       continue
@@ -37,7 +37,7 @@ still_imports() {
 
 choose_tokenizer() {
   [ "$FASTOKENS" = 1 ] || [ "${VL_FASTOK:-}" = 1 ] || return 0
-  if [ "${VL_FASTOK:-1}" = 1 ] && [[ $("$PYTHON" "$TOOLS/distribution.py" "fastokens>=0.2.0") == ok ]]; then
+  if [ "${VL_FASTOK:-1}" = 1 ] && [[ $(tool distribution "fastokens>=0.2.0") == ok ]]; then
     host_env VLLM_USE_FASTOKENS 1
     return 0
   fi

@@ -30,7 +30,7 @@ phase_torch() {
       gpu) log "torch sees $value" ;;
       problem) problem=$value ;;
     esac
-  done < <("$PYTHON" "$TOOLS/torch_probe.py" 2>&1 || true)
+  done < <(tool torch_probe 2>&1 || true)
   if [ "$available" != True ]; then
     fatal "torch ${version:-(not importable)} finds no usable GPU: ${problem:-no reason given} (driver $DRIVER, CUDA $HOST_CUDA, library path ${LD_LIBRARY_PATH:-empty})" \
       "pin the pod to CUDA $ENGINE_CUDA and create it again; if the driver is $MIN_DRIVER or newer, the host is sick: delete the pod"

@@ -37,6 +37,9 @@ host_env() {
   HOST_ENV["$1"]=$2
 }
 
+# tool NAME ARGUMENTS: one of the Python programs beside this script, under the engine's Python.
+tool() { "$PYTHON" "$POD_HOME/bootstrap/$1.py" "${@:2}"; }
+
 json_string() {
   local text=$1
   text=${text//\\/\\\\}

@@ -15,7 +15,7 @@ phase_model() {
   decide_offline
 }
 
-hub() { "$PYTHON" "$TOOLS/hub.py" --hub "$HF_CACHE/hub" "$@"; }
+hub() { tool hub --hub "$HF_CACHE/hub" "$@"; }
 
 # Offline only when every repository that the engine will open is whole: a missing draft fails as an invalid repository id.
 decide_offline() {
