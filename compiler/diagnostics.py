@@ -96,6 +96,12 @@ class SpecError(Exception):
         self.diagnostics = tuple(diagnostics)
 
 
+def stops(diagnostics: Iterable[Diagnostic], strict: bool = False) -> bool:
+    """True when a build must stop: an error, or with `strict` also a warning."""
+    worst = Severity.WARNING if strict else Severity.ERROR
+    return any(d.severity.rank <= worst.rank for d in diagnostics)
+
+
 def dotted(route: Route) -> str:
     """`("deploy", "ports", 0)` as `deploy.ports[0]`."""
     text = ""

@@ -120,7 +120,7 @@ class _Reader:
         if not node.tag.startswith(_STANDARD_TAG):
             self._add(node, "SPC005", f"tag `{shown(node.tag)}` is not allowed", "Tags make YAML build objects; a spec is plain data.", "Remove the tag.")
             return None
-        if node.style is not None:
+        if node.style:  # Quoted or block text; plain scalars have no style.
             return text
         if text in ("true", "false"):
             return text == "true"

@@ -70,13 +70,13 @@ def _card(specs: SpecSet) -> CardMemory:
 
 def _weights(model: ModelSpec) -> Weights:
     w = model.weights
-    return Weights(total=w.loaded, replicated=w.replicated or 0, vision=w.vision or 0, offloaded=w.offloaded or 0)
+    return Weights(total=w.loaded, replicated=w.replicated or 0, experts=w.experts or 0, per_rank=w.per_gpu, vision=w.vision or 0, offloaded=w.offloaded or 0)
 
 
 def _shape(model: ModelSpec) -> ModelShape:
     a = model.architecture
     return ModelShape(
-        hidden=a.hidden or 0, vocab=a.vocab, heads=a.attention_heads or 0, experts=a.experts, experts_per_token=a.experts_per_token,
+        hidden=a.hidden or 0, intermediate=a.intermediate or 0, vocab=a.vocab, heads=a.attention_heads or 0, experts=a.experts, experts_per_token=a.experts_per_token,
         moe_intermediate=a.moe_intermediate, is_moe=a.experts > 0, is_multimodal=a.multimodal,
     )  # fmt: skip
 

@@ -80,6 +80,8 @@ class Weights(Spec):
     mtp: Bytes | None = Field(None, description="Bytes that the MTP head adds when it is used.")
     vision: Bytes | None = Field(None, description="Bytes of `loaded` that belong to the vision tower.")
     replicated: Bytes | None = Field(None, description="Bytes of `loaded` that every tensor-parallel rank holds whole.")
+    experts: Bytes | None = Field(None, description="Bytes of `loaded` that belong to routed experts; expert parallelism spreads them.")
+    per_gpu: Bytes | None = Field(None, description="Bytes on one GPU as the engine printed them (`Model loading took`), draft head included; replaces the computation.")
     source: Text | None = Field(None, description="Where the sizes were read.")
 
 
@@ -160,6 +162,7 @@ class Architecture(Spec):
     family: Text = Field(description="Family that rules speak of, for instance `qwen3.5`.")
     layers: Annotated[int, Field(gt=0)] | None = Field(None, description="Hidden layers.")
     hidden: Annotated[int, Field(gt=0)] | None = Field(None, description="Hidden width.")
+    intermediate: Annotated[int, Field(gt=0)] | None = Field(None, description="Inner width of a dense MLP layer; sets the activation peak of a wide batch.")
     vocab: Annotated[int, Field(gt=0)] = Field(description="Vocabulary size.")
     attention_heads: Annotated[int, Field(gt=0)] | None = Field(None, description="Query heads; tensor parallel must divide them.")
     indivisible: tuple[Annotated[int, Field(gt=0)], ...] = Field((), description="Further inner widths that tensor parallel must divide.")

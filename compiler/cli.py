@@ -1,0 +1,442 @@
+"""The `podwright` command: arguments to a pipeline or deploy call; diagnostics to text, JSON and an exit code.
+
+Heavy libraries are imported inside the commands that need them: a build must not wait for the Docker SDK.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from compiler import __version__
+from compiler.artifact import written
+from compiler.command_support import (
+    Exit,
+    chosen_profiles,
+    command_lines,
+    findings_of_all_specs,
+    flag_table_of,
+    json_findings,
+    refuse,
+    spec_store,
+    usable_specset,
+    write_bundle,
+    write_generated,
+    write_new,
+    write_pages,
+)
+from compiler.console import counted, print_findings, print_json, table, unicode_output
+from compiler.diagnostics import Diagnostic, Severity, stops
+from compiler.load import SpecStore, data_root, image_files, load_specset
+
+EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, a warning); 2 wrong usage; 3 `build --check` found drift;
+4 the machine stood in the way (disk, Docker, network); 130 interrupted."""
+
+app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=f"Compile short YAML specs into GPU pods that serve an open model.\n\n{EXIT_CODES}")
+engine_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at engine releases and their flags.")
+app.add_typer(engine_app, name="engine")
+
+
+def _profile_names(incomplete: str) -> list[str]:
+    return [n for n in SpecStore([data_root() / "specs"]).names("profile") if n.startswith(incomplete)]
+
+
+Specs = Annotated[list[Path], typer.Option("--specs", envvar="PODWRIGHT_SPECS", help="A folder with your own specs (profiles/, models/, ...), read before the shipped ones. Repeat for several.", show_default=False)]
+OnlySpecs = Annotated[bool, typer.Option("--only-specs", help="Leave the shipped specs out: only the folders of --specs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print findings of severity info, too.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder for bundles.")]
+Profile = Annotated[str, typer.Argument(help="Profile name.", autocompletion=_profile_names)]
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Options before the command."""
+    if version:
+        print(f"podwright {__version__}")
+        raise typer.Exit(Exit.OK)
+
+
+@app.command()
+def build(
+    profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to build.", autocompletion=_profile_names, show_default=False)] = None,
+    all_profiles: Annotated[bool, typer.Option("--all", help="Build every profile.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a bundle on disk differs.")] = False,
+    api: Annotated[str, typer.Option("--api", help="RunPod API of the request bodies: v2 or v1.")] = "v2",
+    out: Out = Path("build"), specs: Specs = [], only_specs: OnlySpecs = False, strict: Strict = False, verbose: Verbose = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Validate, plan and compile profiles into bundles.
+
+    Examples:
+
+      podwright build nemotron-ada
+
+      podwright build --all --out /tmp/bundles
+
+      podwright build nemotron-ada --check
+
+      podwright build mine --specs ./my-specs --json
+    """
+    from compiler.pipeline import compiled
+    from compiler.render.report import FindingCounts, report
+    from compiler.targets import Options
+
+    if api not in ("v1", "v2"):
+        raise typer.BadParameter("v2 or v1", param_hint="--api")
+    store = spec_store(specs, only_specs)
+    files, code, results = image_files(data_root()), Exit.OK, []
+    for name in chosen_profiles(store, profiles, all_profiles):
+        specset, problems = load_specset(store, name)
+        result = compiled(specset, files, Options(api=api)) if specset is not None else None
+        found, bundle = [*problems, *(result.diagnostics if result else ())], result.bundle if result else None
+        is_refused = bundle is None or stops(found, strict)
+        differing = [] if bundle is None or is_refused else write_bundle(bundle, out / name, check)
+        code = max(code, Exit.REFUSED if is_refused else Exit.DRIFTED if check and differing else Exit.OK)
+        results.append({"profile": name, "folder": str(out / name), "ok": not is_refused and not (check and differing), "changed": differing, "findings": json_findings(found, store)})
+        if as_json:
+            continue
+        print_findings(found, store, least=Severity.INFO if verbose else Severity.WARNING)
+        if is_refused or result is None:
+            kept = f" The bundle in {out / name} is as it was." if (out / name).exists() else ""
+            print(f"{name}: refused, {counted(found)}.{kept}", file=sys.stderr)
+            continue
+        drifted = f"{out / name} differs from these specs: {', '.join(differing)}" if check and differing else str(out / name)
+        print(report(result.plan, FindingCounts(*(sum(d.severity is s for d in found) for s in Severity)), drifted, ascii_only=not unicode_output()))
+    if as_json:
+        print_json({"ok": code == Exit.OK, "bundles": results})
+    raise typer.Exit(code)
+
+
+@app.command()
+def lint(
+    profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to check; none checks all.", autocompletion=_profile_names, show_default=False)] = None,
+    specs: Specs = [], only_specs: OnlySpecs = False, strict: Strict = False, verbose: Verbose = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Say all that is wrong with profiles and the specs that they use, without writing anything.
+
+    Without a profile, every spec in every folder is checked, also those that no profile uses.
+
+    Examples:
+
+      podwright lint
+
+      podwright lint nemotron-ada -v
+
+      podwright lint --specs ./my-specs --json
+    """
+    from compiler.pipeline import compiled
+    from compiler.targets import Options
+
+    store = spec_store(specs, only_specs)
+    files = image_files(data_root())
+    found: dict[Any, Diagnostic] = {}
+    for name in profiles or store.names("profile"):
+        specset, problems = load_specset(store, name)
+        for d in [*problems, *(compiled(specset, files, Options()).diagnostics if specset else ())]:
+            found[d.code, d.place, d.position, d.what] = d
+    if not profiles:
+        for d in findings_of_all_specs(store):
+            found[d.code, d.place, d.position, d.what] = d
+    diagnostics = list(found.values())
+    code = Exit.REFUSED if stops(diagnostics, strict) else Exit.OK
+    if as_json:
+        print_json({"ok": code == Exit.OK, "findings": json_findings(diagnostics, store)})
+    else:
+        print_findings(diagnostics, store, least=Severity.INFO if verbose else Severity.WARNING)
+        print(f"{counted(diagnostics)} in {len(profiles or store.names('profile'))} profiles")
+    raise typer.Exit(code)
+
+
+@app.command()
+def plan(profile: Profile, specs: Specs = [], only_specs: OnlySpecs = False, verbose: Verbose = False, as_json: Json = False) -> None:
+    """Show what was decided for a profile: memory, context, command line, price. Also for a profile that lint refuses.
+
+    Examples:
+
+      podwright plan nemotron-ada
+
+      podwright plan nemotron-ada --json
+    """
+    from compiler.lint.rule import Subject
+    from compiler.lint.runner import apply_ignores, findings
+    from compiler.plan import to_json
+    from compiler.render.report import FindingCounts, report
+    from compiler.resolve import resolve_plan
+
+    store = spec_store(specs, only_specs)
+    specset = usable_specset(store, profile, as_json)
+    decided = resolve_plan(specset)
+    found = apply_ignores(findings(Subject(specset, decided, {}), "plan"), specset)
+    refused = any(d.is_error for d in found)
+    if as_json:
+        print_json(to_json(decided) | {"ok": not refused, "findings": json_findings(found, store)})
+    else:
+        print_findings(found, store, least=Severity.INFO if verbose else Severity.WARNING)
+        by = [sum(d.severity is s for d in found) for s in Severity]
+        print(report(decided, FindingCounts(*by), None, ascii_only=not unicode_output()))
+        print("  " + " \\\n    ".join(command_lines(decided.engine.argv)))
+    raise typer.Exit(Exit.REFUSED if refused else Exit.OK)
+
+
+@app.command()
+def explain(
+    profile: Annotated[str, typer.Argument(help="Profile name, or the code of a rule.", autocompletion=_profile_names)],
+    route: Annotated[str | None, typer.Argument(help="A decided value, for instance engine.max_num_batched_tokens. Absent: all of them.", show_default=False)] = None,
+    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Tell where a decided value comes from, why, and on which measurements; or print a rule's page.
+
+    Examples:
+
+      podwright explain nemotron-ada engine.max_num_batched_tokens
+
+      podwright explain nemotron-ada
+
+      podwright explain MEM001
+    """
+    from compiler import explaining
+
+    if route is None and profile.isupper():
+        raise typer.Exit(explaining.print_rule(profile))
+    store = spec_store(specs, only_specs)
+    raise typer.Exit(explaining.print_decisions(usable_specset(store, profile, as_json), store, route, as_json=as_json))
+
+
+@app.command("list")
+def list_specs(
+    kind: Annotated[str, typer.Argument(help="profiles, models, hardware, engines, evidence or rules.")] = "profiles",
+    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """List profiles, models, hardware, engines, evidence topics or rules.
+
+    Examples:
+
+      podwright list
+
+      podwright list hardware --json
+    """
+    from compiler import explaining
+
+    rows, header = explaining.listed(spec_store(specs, only_specs), kind)
+    if as_json:
+        print_json([dict(zip(header, row, strict=True)) for row in rows])
+    else:
+        print(table(rows, header))
+
+
+@app.command()
+def schema(
+    kind: Annotated[str | None, typer.Argument(help="model, hardware, engine, profile, evidence or lock. Absent: all, written to --out.", show_default=False)] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the schemas.")] = Path("schemas"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a schema on disk differs.")] = False,
+) -> None:
+    """Print the JSON Schema of one kind of spec, or write them all for editors to complete and check specs.
+
+    Examples:
+
+      podwright schema profile
+
+      podwright schema --out schemas
+    """
+    from compiler import schemas
+
+    if kind is not None:
+        if kind not in schemas.KINDS_WITH_SCHEMA:
+            raise typer.BadParameter(f"one of {', '.join(schemas.KINDS_WITH_SCHEMA)}", param_hint="KIND")
+        print_json(schemas.json_schema(kind))
+        return
+    raise typer.Exit(write_generated(schemas.schema_bundle(), out, check))
+
+
+@app.command()
+def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")] = Path("podwright-specs")) -> None:
+    """Make a folder for your own specs: one commented profile to start from, and schemas for the editor.
+
+    Examples:
+
+      podwright init my-specs
+
+      podwright build my-first --specs my-specs
+    """
+    from compiler import scaffold
+
+    write_new(scaffold.starting_files(), folder)
+    print(f"Made {folder}. Next: podwright build my-first --specs {folder}")
+
+
+@app.command()
+def new(
+    kind: Annotated[str, typer.Argument(help="profile, model or hardware.")],
+    name: Annotated[str, typer.Argument(help="Name of the spec.")],
+    extends: Annotated[str | None, typer.Option("--extends", help="For a profile: the profile that it varies.")] = None,
+    folder: Annotated[Path, typer.Option("--specs", help="Your folder of specs.")] = Path("podwright-specs"),
+) -> None:
+    """Start a spec: a valid file with a comment at each key.
+
+    Examples:
+
+      podwright new profile fast --extends nemotron-ada
+
+      podwright new model my-model
+
+      podwright new hardware 2x4080
+    """
+    from compiler import scaffold
+
+    if kind not in scaffold.KINDS:
+        raise typer.BadParameter(f"one of {', '.join(scaffold.KINDS)}", param_hint="KIND")
+    if not scaffold.NAME.match(name):
+        raise typer.BadParameter("lower-case letters, digits, dots and dashes", param_hint="NAME")
+    if extends is not None and extends not in (known := spec_store([folder] if folder.is_dir() else [], False).names("profile")):
+        raise typer.BadParameter(f"no profile {extends!r}; known: {', '.join(known)}", param_hint="--extends")
+    path, text = scaffold.new_spec(kind, name, extends)
+    write_new({path: text}, folder)
+    print(f"Made {folder / path}")
+
+
+@app.command()
+def lock(profile: Profile, specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False) -> None:
+    """Resolve commits, image digests and file sizes on the Hub and at registries, and keep them in specs/locks.
+
+    Examples:
+
+      podwright lock nemotron-ada
+
+      podwright lock mine --specs ./my-specs
+    """
+    from compiler.deploy.command import run_lock
+
+    store = spec_store(specs, only_specs)
+    raise typer.Exit(run_lock(usable_specset(store, profile, as_json), store.roots[0], as_json=as_json))
+
+
+@app.command()
+def image(
+    profile: Profile, out: Out = Path("build"), tag: Annotated[str | None, typer.Option("--tag", help="Tag instead of the plan's.")] = None,
+    network: Annotated[str | None, typer.Option("--network", help="Network of the build's containers, for instance host.")] = None,
+    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Build the profile's container image with a Docker engine, from the bundle that `build` writes first.
+
+    Examples:
+
+      podwright image nemotron-ada
+
+      podwright image tiny-cpu --tag me/tiny:1
+    """
+    from compiler.deploy.command import run_image
+    from compiler.pipeline import compiled
+    from compiler.targets import Options
+
+    store = spec_store(specs, only_specs)
+    specset = usable_specset(store, profile, as_json)
+    result = compiled(specset, image_files(data_root()), Options())
+    if result.bundle is None:
+        refuse(list(result.diagnostics), store, as_json)
+    written(result.bundle, out / profile)
+    raise typer.Exit(run_image(result.plan, out / profile, tag=tag, network=network, as_json=as_json))
+
+
+@engine_app.command("list")
+def engine_list(specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False) -> None:
+    """List engine releases.
+
+    Examples:
+
+      podwright engine list
+    """
+    list_specs("engines", specs, only_specs, as_json)
+
+
+@engine_app.command("flag")
+def engine_flag(
+    engine: Annotated[str, typer.Argument(help="Engine spec, for instance vllm-0.27.1.")], name: Annotated[str, typer.Argument(help="An option, with or without dashes.")],
+    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Show one option of a release as its parser has it.
+
+    Examples:
+
+      podwright engine flag vllm-0.27.1 kv-cache-dtype
+    """
+    from compiler import explaining
+
+    raise typer.Exit(explaining.print_flag(flag_table_of(spec_store(specs, only_specs), engine), name, as_json=as_json))
+
+
+@engine_app.command("diff")
+def engine_diff(
+    older: Annotated[str, typer.Argument(help="Engine spec.")], newer: Annotated[str, typer.Argument(help="Engine spec.")],
+    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Show which options appeared, went or changed between two releases.
+
+    Examples:
+
+      podwright engine diff vllm-0.26.0 vllm-0.27.1
+    """
+    from compiler import explaining
+
+    store = spec_store(specs, only_specs)
+    explaining.print_flag_diff(flag_table_of(store, older), flag_table_of(store, newer), as_json=as_json)
+
+
+@engine_app.command("snapshot")
+def engine_snapshot(
+    python: Annotated[Path, typer.Argument(help="Python of an environment that has the engine.")],
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; absent prints it.", show_default=False)] = None,
+) -> None:
+    """Record a release's options from its real parser, inside that release's own environment.
+
+    Examples:
+
+      podwright engine snapshot /opt/venv/bin/python --out specs/engines/flags/vllm-0.27.1.json
+    """
+    from compiler.deploy.snapshot import run_snapshot
+
+    raise typer.Exit(run_snapshot(python, data_root() / "images" / "engine" / "snapshot_flags.py", out))
+
+
+@app.command()
+def docs(
+    out: Annotated[Path, typer.Option("--out", help="Root of the checkout.")] = Path(),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a page differs.")] = False,
+) -> None:
+    """Write the generated pages: spec fields, rules, exit codes, and the README's tables.
+
+    Examples:
+
+      podwright docs --check
+    """
+    from compiler import documents
+
+    store = spec_store([], False)
+    pages = documents.pages(store, (out / "README.md").read_text("utf-8"))
+    raise typer.Exit(write_pages(pages, out, check))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point: run the command, and turn what the machine refuses into a message and an exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app(args=list(argv) if argv is not None else None, standalone_mode=True)
+    except KeyboardInterrupt:
+        print("podwright: interrupted; bundles on disk are as they were.", file=sys.stderr)
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # Whoever read our output has closed it; Python would complain once more at exit.
+        sys.exit(Exit.FAILED)
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        print(f"podwright: {error.strerror or error}{where}\n  why: the machine refused it; bundles on disk are as they were.\n  fix: free space, change permissions, or choose another folder with --out.", file=sys.stderr)
+        sys.exit(Exit.FAILED)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
