@@ -1,14 +1,14 @@
-"""An `ignore:` entry tries to accept an error after which the engine does not start.
+"""An `ignore:` entry tries to accept an error after which the pod does not serve.
 
 ## What it flags
-An entry under `ignore:` for a rule whose errors mean that the engine itself refuses the configuration.
+An entry under `ignore:` for a rule whose errors mean that the engine refuses the configuration, or serves wrong text.
 
 ## Why it hurts
 A refusal is not a matter of taste: the pod would be rented, would download the weights and would then exit.
 
 ## Example
     ignore:
-      - {rule: CTX013, reason: we know}      # a batch below max_num_seqs is refused by the engine's parser
+      - {rule: CTX011, reason: we know}      # the engine refuses a batch below max_num_seqs
 
 ## Use instead
 Change the setting that the error names, and remove the entry.
@@ -36,7 +36,7 @@ def check_entry(use: IgnoreUse) -> Iterator[Hit]:
     if use.kept:
         yield Hit(
             use.place,
-            f"{use.code} cannot be ignored: the engine would refuse to start",
+            f"{use.code} cannot be ignored: the pod would not serve",
             "accepting the finding does not change what the engine does",
             "mend what the error names, then remove the entry",
         )

@@ -60,7 +60,7 @@ def _limits(subject: Subject) -> tuple[tuple[bool, float, str, str, Severity], .
     small_marlin = is_moe(subject) and uses_marlin(subject) and vram_gib(subject) <= 24.1
     return (
         (is_turboquant(subject), 0.85, "a TurboQuant cache", "a long prompt takes 516 MiB more and kills it", Severity.ERROR),
-        (speculation_method(subject) == "dspark", 0.90, "a DSpark draft", "220 MiB were free after graph capture at 0.93", Severity.WARNING),
+        (speculation_method(subject) == "dspark", 0.90, "a DSpark draft", "220 MiB were free after capture at 0.93", Severity.WARNING),
         (small_marlin, 0.85, "Marlin experts on 24 GB", "Marlin takes up to 1 GB beside it", Severity.WARNING),
         (captures_graphs(subject), 0.95, "CUDA graphs", "capture ran out of memory at 0.97", Severity.WARNING),
     )
