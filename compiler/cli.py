@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -68,7 +68,7 @@ def build(
     profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to build.", autocompletion=_profile_names, show_default=False)] = None,
     all_profiles: Annotated[bool, typer.Option("--all", help="Build every profile.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a bundle on disk differs.")] = False,
-    api: Annotated[str, typer.Option("--api", help="RunPod API of the request bodies: v2 or v1.")] = "v2",
+    api: Annotated[Literal["v2", "v1"], typer.Option("--api", help="RunPod API of the request bodies.")] = "v2",
     out: Out = Path("build"), specs: Specs = [], only_specs: OnlySpecs = False, strict: Strict = False, verbose: Verbose = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Validate, plan and compile profiles into bundles.
@@ -85,15 +85,13 @@ def build(
     """
     from compiler.pipeline import compiled
     from compiler.render.report import FindingCounts, report
-    from compiler.targets import Options
+    from compiler.targets.base import TargetOptions
 
-    if api not in ("v1", "v2"):
-        raise typer.BadParameter("v2 or v1", param_hint="--api")
     store = spec_store(specs, only_specs)
     files, code, results = image_files(data_root()), Exit.OK, []
     for name in chosen_profiles(store, profiles, all_profiles):
         specset, problems = load_specset(store, name)
-        result = compiled(specset, files, Options(api=api)) if specset is not None else None
+        result = compiled(specset, files, TargetOptions(api)) if specset is not None else None
         found, bundle = [*problems, *(result.diagnostics if result else ())], result.bundle if result else None
         is_refused = bundle is None or stops(found, strict)
         differing = [] if bundle is None or is_refused else write_bundle(bundle, out / name, check)
@@ -131,14 +129,13 @@ def lint(
       podwright lint --specs ./my-specs --json
     """
     from compiler.pipeline import compiled
-    from compiler.targets import Options
 
     store = spec_store(specs, only_specs)
     files = image_files(data_root())
     found: dict[Any, Diagnostic] = {}
     for name in profiles or store.names("profile"):
         specset, problems = load_specset(store, name)
-        for d in [*problems, *(compiled(specset, files, Options()).diagnostics if specset else ())]:
+        for d in [*problems, *(compiled(specset, files).diagnostics if specset else ())]:
             found[d.code, d.place, d.position, d.what] = d
     if not profiles:
         for d in findings_of_all_specs(store):
@@ -332,11 +329,10 @@ def image(
     """
     from compiler.deploy.command import run_image
     from compiler.pipeline import compiled
-    from compiler.targets import Options
 
     store = spec_store(specs, only_specs)
     specset = usable_specset(store, profile, as_json)
-    result = compiled(specset, image_files(data_root()), Options())
+    result = compiled(specset, image_files(data_root()))
     if result.bundle is None:
         refuse(list(result.diagnostics), store, as_json)
     written(result.bundle, out / profile)

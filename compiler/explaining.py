@@ -60,7 +60,7 @@ def listed(store: SpecStore, kind: str) -> tuple[list[tuple[str, ...]], tuple[st
         return [(r.rule.code, str(r.rule.severity), r.rule.name) for r in rules()], ("CODE", "SEVERITY", "NAME")
     if kind not in KIND_OF:
         raise typer.BadParameter(f"one of {', '.join((*KIND_OF, 'rules'))}", param_hint="KIND")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in store.names(KIND_OF[kind]):
         spec, problems = store.spec(KIND_OF[kind], name)
         extends = store.document(f"specs/profiles/{name}.yaml")[0].data if kind == "profiles" and spec is None else None

@@ -47,12 +47,14 @@ def load_specset(store: SpecStore, name: str, *, swap_of: str | None = None) -> 
     if parts is None:
         return None, problems
     model, hardware, engine, flags = parts
+    engine_lock, more = store.engine_lock(engine.lock, Place(logical("engine", profile.engine or ""), ("lock",))) if engine.lock else (None, [])
+    problems += more
     evidence, more = _evidence(store, name, profile, model, hardware, engine, origins)
     lock, lock_problems = store.lock(name)
     problems += more + lock_problems
     paths = _paths(name, profile)
-    inputs = tuple((path, store.file_hash(path)) for path in _inputs(store, name, paths, origins, flags, evidence))
-    specset = SpecSet(name, profile, model, hardware, engine, flags, lock, swap, evidence, paths, origins, inputs)
+    inputs = tuple((path, store.file_hash(path)) for path in _inputs(store, name, paths, origins, flags, evidence, engine.lock))
+    specset = SpecSet(name, profile, model, hardware, engine, flags, lock, swap, evidence, paths, origins, inputs, engine_lock)
     return (None if any(d.is_error for d in problems) else specset), problems
 
 
@@ -155,11 +157,12 @@ def _paths(name: str, profile: ProfileSpec) -> dict[SpecKind, str]:
     }  # fmt: skip
 
 
-def _inputs(store: SpecStore, name: str, paths: dict[SpecKind, str], origins: dict[Route, str], flags: FlagTable, evidence: dict[str, Measurement]) -> list[str]:
+def _inputs(store: SpecStore, name: str, paths: dict[SpecKind, str], origins: dict[Route, str], flags: FlagTable, evidence: dict[str, Measurement], engine_lock: str | None) -> list[str]:
     topics = {logical("evidence", reference.partition("/")[0]) for reference in evidence}
     lock = {paths["lock"]} if store.exists(paths["lock"]) else set()
     own = {paths[kind] for kind in ("profile", "model", "hardware", "engine")}
-    return sorted(own | set(origins.values()) | lock | topics | {flags.path})
+    pins = {f"specs/engines/{engine_lock}"} if engine_lock and store.exists(f"specs/engines/{engine_lock}") else set()
+    return sorted(own | set(origins.values()) | lock | topics | pins | {flags.path})
 
 
 def _at_origin(d: Diagnostic, origins: dict[Route, str]) -> Diagnostic:

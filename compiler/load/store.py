@@ -74,6 +74,13 @@ class SpecStore:
                 return None, [_finding("SPC024", f"{path} is not a flag snapshot: {shown(str(error))}", place, "No command line of this release can be checked.", "Take the snapshot again.")]
         return self._flags[path], []
 
+    def engine_lock(self, relative: str, place: Place) -> tuple[bytes | None, list[Diagnostic]]:
+        """The constraints lock in `specs/engines/<relative>`; a missing one is a finding at `place`."""
+        text, problem = self._text(f"specs/engines/{relative}", limit=8 * MAX_BYTES)
+        if text is None:
+            return None, [_finding("SPC025", problem or "cannot be read", place, "The image would install whatever is newest that day.", "Resolve it with `images/engine/lock_release.py`, see CONTRIBUTING.md.")]
+        return text.encode(), []
+
     def lock(self, profile: str) -> tuple[LockSpec, list[Diagnostic]]:
         """What `podwright lock` resolved for the profile; empty when it was never run."""
         path = f"specs/locks/{profile}.yaml"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.plan.core import DeployPlan, EnvVar, HardwarePlan, ImagePlan
 from compiler.resolve.ledger import Ledger
 from compiler.resolve.start import resolve_entrypoint, resolve_start_command
@@ -48,5 +50,10 @@ def latest_price(specs: SpecSet) -> Price | None:
     for cloud in specs.profile.deploy.clouds:
         of_cloud = [p for p in specs.hardware.prices if p.cloud == cloud]
         if of_cloud:
-            return max(of_cloud, key=lambda p: p.date)
-    return max(specs.hardware.prices, key=lambda p: p.date, default=None)
+            return _newest(of_cloud)
+    return _newest(specs.hardware.prices) if specs.hardware.prices else None
+
+
+def _newest(prices: Sequence[Price]) -> Price:
+    """The price with the latest date; of one day's prices the last one listed holds."""
+    return max(enumerate(prices), key=lambda row: (row[1].date, row[0]))[1]

@@ -29,7 +29,7 @@ def resolve_image(specs: SpecSet, ledger: Ledger) -> ImagePlan:
     digest = base.digest or specs.lock.images.get(base.image)
     where = str(specs.place("engine", "images"))
     ledger.record("image.base", f"{base.image}@{digest}" if digest else base.image, "engine", where, base.note or f"Base of the {container.recipe} recipe for release {engine.release}.")
-    name = container.name or (base.image if not container.prebaked else f"podwright/{container.recipe}:{engine.release}")
+    name = container.name or (base.image if not container.prebaked else f"podwright/{specs.name}:{engine.release}")
     ledger.computed("image.name", name, "The image that the pod runs." if container.prebaked else "Nothing is baked: the pod starts from the public base and installs at boot.")
     cuda = engine.cuda
     dashed = cuda.replace(".", "-") if cuda else ""

@@ -77,8 +77,13 @@ def _shape(model: ModelSpec) -> ModelShape:
     a = model.architecture
     return ModelShape(
         hidden=a.hidden or 0, intermediate=a.intermediate or 0, vocab=a.vocab, heads=a.attention_heads or 0, experts=a.experts, experts_per_token=a.experts_per_token,
-        moe_intermediate=a.moe_intermediate, is_moe=a.experts > 0, is_multimodal=a.multimodal,
+        moe_intermediate=a.moe_intermediate, is_moe=_has_experts(model), is_multimodal=a.multimodal,
     )  # fmt: skip
+
+
+def _has_experts(model: ModelSpec) -> bool:
+    """True for a mixture of experts, even one whose number of experts nobody recorded."""
+    return model.architecture.experts > 0 or any(part.part == "routed-experts" for part in model.quantization.parts)
 
 
 def _geometry(model: ModelSpec) -> tuple[LayerGroup, ...] | MeasuredKV:

@@ -59,7 +59,7 @@ class Container(Reasoned):
 
     recipe: Literal["vllm-venv", "vllm-openai", "vllm-cpu"] = Field(description="`vllm-venv`: CUDA base with the engine in /opt/venv. `vllm-openai`: a thin layer on the official image. `vllm-cpu`: for a machine without GPU.")
     prebaked: bool = Field(True, description="Bake engine, CUDA pieces, extras and runtime. False: the pod starts from the recipe's public base and installs at boot.")
-    name: ImageRef | None = Field(None, description="Repository and tag of the built image. Default: podwright/<recipe>:<release>.")
+    name: ImageRef | None = Field(None, description="Repository and tag of the built image. Default: podwright/<profile>:<release>, which only a Docker engine on the same machine can run: push it and name it here.")
     extras: tuple[Slug, ...] = Field((), description="Named extras of the engine release.")
     ssh: bool = Field(False, description="Install and start sshd (key login only, port 22/tcp).")
 

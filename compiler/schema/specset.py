@@ -22,6 +22,7 @@ class SpecSet:
     """One profile (its `extends` already merged) with the model, hardware, engine, flags and evidence that it names.
 
     `origins` tells, for a route in the merged profile, which file wrote it when that was not the profile itself.
+    `engine_lock` is the text of the release's constraints lock, None when it has none.
     """
 
     name: str
@@ -36,6 +37,7 @@ class SpecSet:
     paths: dict[SpecKind, str]
     origins: dict[Route, str]
     inputs: tuple[tuple[str, str], ...]
+    engine_lock: bytes | None
 
     def place(self, kind: SpecKind, *route: str | int) -> Place:
         """Where `route` of the spec of that kind was written."""

@@ -1,0 +1,81 @@
+# Two commands do everything on a fresh machine with Python 3.11+ and make:
+#   make build PROFILE=nemotron-ada      make test
+# Each makes its own environment in .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROFILE ?=
+SPECS ?=
+JOBS ?= auto
+podwright = $(BIN)/podwright
+options = $(if $(SPECS),--specs $(SPECS))
+
+.DEFAULT_GOAL := help
+.PHONY: help build build-all plan lint image lock test check check-real docs golden schemas bench fuzz clean
+
+help: ## Show the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(VENV)/.runtime: compiler/locks/runtime.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("podwright needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Say PYTHON=/path/to/python3.") if sys.version_info < (3, 11) else None'
+	@echo "Making the environment in $(VENV) (once) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r compiler/locks/runtime.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime compiler/locks/dev.txt
+	@echo "Adding what tests need ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r compiler/locks/dev.txt
+	@touch $@
+
+build: $(VENV)/.runtime ## Validate, plan and compile PROFILE into build/PROFILE.
+	@$(podwright) build $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name; `make list` shows the names))
+
+build-all: $(VENV)/.runtime ## Compile every profile.
+	@$(podwright) build $(options) --all
+
+list: $(VENV)/.runtime ## List the profiles.
+	@$(podwright) list $(options)
+
+plan: $(VENV)/.runtime ## Show what is decided for PROFILE.
+	@$(podwright) plan $(options) $(PROFILE)
+
+lint: $(VENV)/.runtime ## Check PROFILE, or all specs.
+	@$(podwright) lint $(options) $(PROFILE)
+
+image: $(VENV)/.runtime ## Build PROFILE's container image with a Docker engine.
+	@$(podwright) image $(options) $(PROFILE)
+
+lock: $(VENV)/.runtime ## Resolve commits, digests and sizes of PROFILE.
+	@$(podwright) lock $(options) $(PROFILE)
+
+test: $(VENV)/.dev ## Run the fast tests.
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench"
+
+check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@PYTHONPATH=.:images/runtime $(BIN)/lint-imports
+	@$(podwright) docs --check
+	@$(podwright) schema --check
+
+check-real: $(VENV)/.dev build-all ## Check bundles with real parts: engine, Docker, linters, RunPod's schema.
+	@$(BIN)/python -m pytest -v -rs -m "real_engine or real_docker or linters or runpod_schema" tests/integration
+
+docs: $(VENV)/.runtime ## Write the generated pages and schemas.
+	@$(podwright) docs
+	@$(podwright) schema
+
+golden: $(VENV)/.dev ## Rewrite the golden bundles; review the diff.
+	@$(BIN)/python -m tests.golden.rewrite
+
+bench: $(VENV)/.dev ## Time whole commands and write docs/benchmarks.md's figures.
+	@$(BIN)/python -m tests.bench.run
+
+fuzz: $(VENV)/.dev ## A longer campaign of the property tests.
+	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench" -k "property or hypothesis or fuzz" tests
+
+clean: ## Remove bundles and the environment.
+	rm -rf build $(VENV)

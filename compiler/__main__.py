@@ -1,0 +1,5 @@
+"""`python -m compiler` is `podwright`."""
+
+from compiler.cli import main
+
+main()
