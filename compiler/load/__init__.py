@@ -52,6 +52,7 @@ def load_specset(store: SpecStore, name: str, *, swap_of: str | None = None) -> 
     evidence, more = _evidence(store, name, profile, model, hardware, engine, origins)
     lock, lock_problems = store.lock(name)
     problems += more + lock_problems
+    swap = tuple(dataclasses.replace(member, lock=lock.over(member.lock)) for member in swap)
     paths = _paths(name, profile)
     inputs = tuple((path, store.file_hash(path)) for path in _inputs(store, name, paths, origins, flags, evidence, engine.lock))
     specset = SpecSet(name, profile, model, hardware, engine, flags, lock, swap, evidence, paths, origins, inputs, engine_lock)

@@ -22,3 +22,7 @@ class LockSpec(Spec):
     resolved: Date | None = Field(None, description="When it was resolved.")
     repos: dict[str, LockedRepo] = Field(default_factory=dict, description="Hub repositories by owner/name.")
     images: dict[str, Digest] = Field(default_factory=dict, description="Digests by image repository:tag.")
+
+    def over(self, other: LockSpec) -> LockSpec:
+        """This lock with the entries of `other` where it has none: a swap profile's lock over those of its members."""
+        return LockSpec(kind="lock", resolved=self.resolved or other.resolved, repos={**other.repos, **self.repos}, images={**other.images, **self.images})
