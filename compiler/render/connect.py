@@ -11,8 +11,7 @@ from compiler.render.environment import rendered
 from compiler.units import grouped
 
 SHELL_PATH, POWERSHELL_PATH = "connect.sh", "connect.ps1"
-# Both scripts set these from what they are told, so the plan's own values for them would only be overwritten.
-_ASKED_FOR = ("ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN")
+_ADDRESS = "ANTHROPIC_BASE_URL"
 
 
 def render_connect(plan: Plan) -> list[Artifact]:
@@ -24,7 +23,7 @@ def render_connect_sh(plan: Plan) -> Artifact:
     """`connect.sh`, for bash and zsh: sourced to set, sourced with `--undo` to put back, run with `--launch`."""
     names = _names(plan)
     values = _values(plan) | {
-        "names": " ".join(names), "token_reference": f'"${{{plan.client.token_env}-}}"', "model_shown": _shown_in_quotes(plan.client.model),
+        "names": " ".join(names), "token_reference": f'"${{{plan.bridge.api_key_env}-}}"', "model_shown": _shown_in_quotes(plan.client.model),
     }  # fmt: skip
     return Artifact(SHELL_PATH, rendered("connect.sh.j2", **values), 0o755)
 
@@ -61,17 +60,18 @@ def _values(plan: Plan) -> dict[str, object]:
         "profile": plan.profile, "model": client.model, "window": grouped(client.context_window), "unset": client.unset,
         "usage": "POD_ID" if plan.target == "runpod" else "[ADDRESS]", "variables": _variables(plan),
         "default_address": endpoint_address(plan) or "", "proxy_suffix": proxy_suffix(plan) if plan.target == "runpod" else None,
-        "token_required": plan.bridge.api_key_env is not None, "token_env": client.token_env,
+        "key_env": plan.bridge.api_key_env, "token_env": client.token_env,
     }  # fmt: skip
 
 
 def _variables(plan: Plan) -> list[EnvVar]:
-    return [variable for variable in plan.client.env if variable.name not in _ASKED_FOR]
+    """The plan's variables without address and token: the scripts set those from what they are told."""
+    return [variable for variable in plan.client.env if variable.name not in (_ADDRESS, plan.client.token_env)]
 
 
 def _names(plan: Plan) -> list[str]:
     """Every variable that the scripts touch, once, in the order in which they touch it."""
-    return list(dict.fromkeys((*plan.client.unset, *_ASKED_FOR, *(v.name for v in _variables(plan)))))
+    return list(dict.fromkeys((*plan.client.unset, _ADDRESS, plan.client.token_env, *(v.name for v in _variables(plan)))))
 
 
 def _shown_in_quotes(text: str) -> str:

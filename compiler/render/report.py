@@ -53,9 +53,10 @@ def memory_lines(memory: MemoryPlan, *, ascii_only: bool = False) -> list[str]:
     bar = "".join((plain if ascii_only else glyph) * cells for (_, _, glyph, plain), cells in zip(_SHARES, _cells(shares), strict=True))
     legend = [f"{plain if ascii_only else glyph} {label} {_share_text(label, size, memory)}"
               for (label, _, glyph, plain), size in zip(_SHARES, shares, strict=True) if size >= 0.005 or label == "free"]
-    middle = (len(legend) + 1) // 2
+    legend[-1] += " GiB"
+    rows = [legend[i : i + 3] for i in range(0, len(legend), 3)]
     lines = [f"  memory of one GPU: {memory.total_gib:.2f} GiB, {memory.utilization:.0%} planned with, verdict: {memory.verdict}",
-             f"  |{bar}|", "  " + "   ".join(legend[:middle]), "  " + "   ".join(legend[middle:]) + " GiB"]
+             f"  |{bar}|", *("  " + "   ".join(row) for row in rows)]
     if memory.shortfall_gib > 0:
         lines.append(f"  short by {memory.shortfall_gib:.2f} GiB; the longest window that fits is {grouped(memory.longest_context)} tokens")
     return lines

@@ -17,6 +17,9 @@ class TargetOptions:
     api: Literal["v2", "v1"] = "v2"
 
 
+DEFAULT_OPTIONS = TargetOptions()
+
+
 class TargetError(ValueError):
     """The place to run would refuse the plan. `problems` says everything that it would refuse, one sentence each."""
 
@@ -26,15 +29,15 @@ class TargetError(ValueError):
 
 
 class Target(Protocol):
-    """The module of a target. All of it is pure."""
+    """The module of a target. All of it is pure. `command` is the pod's whole argv, from `compiler.render.start_command`."""
 
     NAME: str
 
-    def request_problems(self, plan: Plan, options: TargetOptions) -> list[str]:
+    def request_problems(self, plan: Plan, command: Sequence[str], options: TargetOptions) -> list[str]:
         """What the place to run would refuse in this plan, one sentence each; empty when nothing."""
         ...
 
-    def bundle_artifacts(self, plan: Plan, options: TargetOptions) -> list[Artifact]:
+    def bundle_artifacts(self, plan: Plan, command: Sequence[str], options: TargetOptions) -> list[Artifact]:
         """The target's own files. Raises TargetError when `request_problems` finds any."""
         ...
 

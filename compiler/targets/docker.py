@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.artifact import Artifact
 from compiler.plan import Plan
 from compiler.render.environment import rendered
-from compiler.targets.base import TargetError, TargetOptions
+from compiler.targets.base import DEFAULT_OPTIONS, TargetError, TargetOptions
 
 NAME = "docker"
 RUN_PATH, SECRETS_PATH = "run.sh", "secrets.env.example"
@@ -18,7 +18,7 @@ STOP_TIMEOUT_S = 30
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 
 
-def request_problems(plan: Plan, options: TargetOptions = TargetOptions()) -> list[str]:  # noqa: B008
+def request_problems(plan: Plan, command: Sequence[str], options: TargetOptions = DEFAULT_OPTIONS) -> list[str]:
     """What Docker would refuse in this plan, one sentence each."""
     found = []
     name = plan.deploy.pod_name
@@ -31,15 +31,15 @@ def request_problems(plan: Plan, options: TargetOptions = TargetOptions()) -> li
     return found
 
 
-def bundle_artifacts(plan: Plan, options: TargetOptions = TargetOptions()) -> list[Artifact]:  # noqa: B008
+def bundle_artifacts(plan: Plan, command: Sequence[str], options: TargetOptions = DEFAULT_OPTIONS) -> list[Artifact]:
     """`run.sh`, and `secrets.env.example` where there are secrets. Raises TargetError when `request_problems` finds any."""
-    problems = request_problems(plan, options)
+    problems = request_problems(plan, command, options)
     if problems:
         raise TargetError(NAME, problems)
-    return [_run_script(plan), *([_secrets_form(plan)] if plan.secrets else [])]
+    return [_run_script(plan, command), *([_secrets_form(plan)] if plan.secrets else [])]
 
 
-def deploy_notes(plan: Plan, options: TargetOptions = TargetOptions()) -> tuple[str, ...]:  # noqa: B008
+def deploy_notes(plan: Plan, options: TargetOptions = DEFAULT_OPTIONS) -> tuple[str, ...]:
     """How to start the container by hand."""
     secrets = ("Copy `secrets.env.example` to `secrets.env` and fill it in; it never becomes part of a bundle. " if plan.secrets else "")
     gpus = ("The machine needs an NVIDIA driver of at least "
@@ -48,19 +48,25 @@ def deploy_notes(plan: Plan, options: TargetOptions = TargetOptions()) -> tuple[
             "`docker run`, for instance `./run.sh --detach`.",)
 
 
-def schemas(options: TargetOptions = TargetOptions()) -> Mapping[str, str]:  # noqa: B008
+def schemas(options: TargetOptions = DEFAULT_OPTIONS) -> Mapping[str, str]:
     """No outside document describes `docker run`."""
     return {}
 
 
-def _run_script(plan: Plan) -> Artifact:
+def _run_script(plan: Plan, command: Sequence[str]) -> Artifact:
     entrypoint = plan.deploy.entrypoint
     values: dict[str, object] = {
         "profile": plan.profile, "endpoint_port": plan.network.endpoint_port, "secrets": bool(plan.secrets),
-        "required": [s.env for s in plan.secrets if s.required], "options": [shlex.join(words) for words in _options(plan)],
-        "hf_home": plan.storage.hf_home, "image": plan.image.reference, "command": (*entrypoint[1:], *plan.deploy.start_command),
+        "required": [s.env for s in plan.secrets if s.required], "options": [" ".join(map(_array_word, words)) for words in _options(plan)],
+        "hf_home": plan.storage.hf_home, "image": plan.image.reference, "command": (*entrypoint[1:], *command),
     }  # fmt: skip
     return Artifact(RUN_PATH, rendered("docker/run.sh.j2", **values), 0o755)
+
+
+def _array_word(word: str) -> str:
+    """`word` quoted for a Bash array, where a bare comma looks like a separator to readers and linters."""
+    quoted = shlex.quote(word)
+    return f"'{word}'" if "," in word and quoted == word else quoted
 
 
 def _secrets_form(plan: Plan) -> Artifact:

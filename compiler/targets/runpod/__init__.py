@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from compiler.artifact import Artifact
 from compiler.plan import Plan
-from compiler.targets.base import TargetError, TargetOptions
+from compiler.targets.base import DEFAULT_OPTIONS, TargetError, TargetOptions
 from compiler.targets.runpod import limits, v1, v2
 
 NAME = "runpod"
@@ -16,26 +16,29 @@ TEMPLATE_PATH, POD_PATH = "runpod-template.json", "runpod-pod.json"
 _APIS: dict[str, ModuleType] = {"v1": v1, "v2": v2}
 
 
-def request_problems(plan: Plan, options: TargetOptions = TargetOptions()) -> list[str]:  # noqa: B008
-    """What RunPod would refuse, one sentence each: its documented limits and those of the interface asked for."""
-    return [*limits.problems(plan), *_APIS[options.api].problems(plan)]
+def request_problems(plan: Plan, command: Sequence[str], options: TargetOptions = DEFAULT_OPTIONS) -> list[str]:
+    """What RunPod would refuse, one sentence each: its documented limits and those of the interface asked for.
+
+    `command` is the pod's whole argv.
+    """
+    return [*limits.problems(plan), *_APIS[options.api].problems(plan, command)]
 
 
-def bundle_artifacts(plan: Plan, options: TargetOptions = TargetOptions()) -> list[Artifact]:  # noqa: B008
+def bundle_artifacts(plan: Plan, command: Sequence[str], options: TargetOptions = DEFAULT_OPTIONS) -> list[Artifact]:
     """`runpod-template.json` and `runpod-pod.json`. Raises TargetError when RunPod would refuse either."""
-    problems = request_problems(plan, options)
+    problems = request_problems(plan, command, options)
     if problems:
         raise TargetError(NAME, problems)
     api = _APIS[options.api]
-    return [_body(TEMPLATE_PATH, api.template(plan)), _body(POD_PATH, api.pod(plan))]
+    return [_body(TEMPLATE_PATH, api.template(plan, command)), _body(POD_PATH, api.pod(plan, command))]
 
 
-def deploy_notes(plan: Plan, options: TargetOptions = TargetOptions()) -> tuple[str, ...]:  # noqa: B008
+def deploy_notes(plan: Plan, options: TargetOptions = DEFAULT_OPTIONS) -> tuple[str, ...]:
     """The calls that create what the bundle describes, and what to look at afterwards."""
     return (*_secret_notes(plan), *_APIS[options.api].deploy_notes(plan), *_candidate_notes(plan))
 
 
-def schemas(options: TargetOptions = TargetOptions()) -> Mapping[str, str]:  # noqa: B008
+def schemas(options: TargetOptions = DEFAULT_OPTIONS) -> Mapping[str, str]:
     """The OpenAPI document of the interface asked for, with the day of the copy that the bodies were written against."""
     return dict(_APIS[options.api].SCHEMA)
 

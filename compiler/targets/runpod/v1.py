@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.plan import Plan
 from compiler.targets.runpod import limits
 
@@ -20,21 +22,22 @@ _GPU_IDS = frozenset({
     "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
     "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "Tesla T4", "Tesla V100-PCIE-16GB", "Tesla V100-SXM2-32GB",
 })  # fmt: skip
-_DATA_CENTERS = frozenset(
-    "AP-JP-1 CA-MTL-1 CA-MTL-2 CA-MTL-3 EU-CZ-1 EU-FR-1 EU-NL-1 EU-RO-1 EU-SE-1 EUR-IS-1 EUR-IS-2 EUR-IS-3 EUR-NO-1 "
-    "OC-AU-1 US-CA-2 US-DE-1 US-GA-1 US-GA-2 US-IL-1 US-KS-2 US-KS-3 US-NC-1 US-TX-1 US-TX-3 US-TX-4 US-WA-1".split()
-)
+_DATA_CENTERS = frozenset({
+    "AP-JP-1", "CA-MTL-1", "CA-MTL-2", "CA-MTL-3", "EU-CZ-1", "EU-FR-1", "EU-NL-1", "EU-RO-1", "EU-SE-1", "EUR-IS-1", "EUR-IS-2",
+    "EUR-IS-3", "EUR-NO-1", "OC-AU-1", "US-CA-2", "US-DE-1", "US-GA-1", "US-GA-2", "US-IL-1", "US-KS-2", "US-KS-3", "US-NC-1",
+    "US-TX-1", "US-TX-3", "US-TX-4", "US-WA-1",
+})  # fmt: skip
 
 
-def template(plan: Plan) -> dict[str, object]:
+def template(plan: Plan, command: Sequence[str]) -> dict[str, object]:
     """TemplateCreateInput. It has no CUDA field: only a pod can be pinned."""
-    return {"name": plan.deploy.template_name, **_container(plan), "category": "NVIDIA", "isPublic": False, "isServerless": False}
+    return {"name": plan.deploy.template_name, **_container(plan, command), "category": "NVIDIA", "isPublic": False, "isServerless": False}
 
 
-def pod(plan: Plan) -> dict[str, object]:
+def pod(plan: Plan, command: Sequence[str]) -> dict[str, object]:
     """PodCreateInput with every GPU id in order. The volume of 20 GB that an omitted size would bring is refused by a 0."""
     body: dict[str, object] = {
-        "name": plan.deploy.pod_name, "computeType": "GPU", "cloudType": plan.deploy.clouds[0], **_container(plan),
+        "name": plan.deploy.pod_name, "computeType": "GPU", "cloudType": plan.deploy.clouds[0], **_container(plan, command),
         "gpuTypeIds": list(plan.hardware.runpod_ids), "gpuTypePriority": "custom", "gpuCount": plan.hardware.count,
         "interruptible": False,
     }  # fmt: skip
@@ -50,7 +53,7 @@ def pod(plan: Plan) -> dict[str, object]:
     return body
 
 
-def problems(plan: Plan) -> list[str]:
+def problems(plan: Plan, command: Sequence[str]) -> list[str]:
     """What v1 would refuse, or could not say, beyond the limits that hold everywhere."""
     found = [f"CUDA {version} is not in REST v1's list; use v2" for version in plan.deploy.cuda_versions if version not in _CUDA_VERSIONS]
     found += [f"GPU id {gpu!r} is not in REST v1's list; use v2" for gpu in plan.hardware.runpod_ids if gpu not in _GPU_IDS]
@@ -72,10 +75,10 @@ def deploy_notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _container(plan: Plan) -> dict[str, object]:
+def _container(plan: Plan, command: Sequence[str]) -> dict[str, object]:
     body: dict[str, object] = {
         "imageName": plan.image.reference, "dockerEntrypoint": list(plan.deploy.entrypoint),
-        "dockerStartCmd": list(plan.deploy.start_command), "containerDiskInGb": plan.storage.container_disk_gb, "volumeInGb": 0,
+        "dockerStartCmd": list(command), "containerDiskInGb": plan.storage.container_disk_gb, "volumeInGb": 0,
         "ports": limits.ports(plan), "env": limits.env(plan),
     }  # fmt: skip
     if plan.deploy.registry_auth:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.plan import Plan
 from compiler.targets.runpod import limits
 
 SCHEMA = {"RunPod REST v2": "2026-08-18, with the changes known up to 2026-10"}
 
 
-def template(plan: Plan) -> dict[str, object]:
+def template(plan: Plan, command: Sequence[str]) -> dict[str, object]:
     """CreateTemplateRequest. A template takes exact CUDA versions only, and no network volume."""
-    body = {"name": plan.deploy.template_name, **_container(plan), "category": "NVIDIA", "public": False, "serverless": False,
+    body = {"name": plan.deploy.template_name, **_container(plan, command), "category": "NVIDIA", "public": False, "serverless": False,
             **_conventions(plan)}
     if plan.deploy.cuda_versions:
         body["allowedCudaVersions"] = list(plan.deploy.cuda_versions)
     return body
 
 
-def pod(plan: Plan) -> dict[str, object]:
+def pod(plan: Plan, command: Sequence[str]) -> dict[str, object]:
     """CreatePodRequest, complete without the template: its id is not known before it was created."""
-    body = {"name": plan.deploy.pod_name, "cloud": plan.deploy.clouds[0], **_container(plan), "gpu": _gpu(plan), **_conventions(plan)}
+    body = {"name": plan.deploy.pod_name, "cloud": plan.deploy.clouds[0], **_container(plan, command), "gpu": _gpu(plan), **_conventions(plan)}
     if plan.deploy.data_centers:
         body["dataCenterIds"] = list(plan.deploy.data_centers)
     if plan.storage.network_volume_id:
@@ -27,11 +29,11 @@ def pod(plan: Plan) -> dict[str, object]:
     return body
 
 
-def problems(plan: Plan) -> list[str]:
+def problems(plan: Plan, command: Sequence[str]) -> list[str]:
     """What v2 would refuse beyond the limits that hold everywhere."""
     if not plan.hardware.runpod_ids:
         return []
-    sizes = {"template": limits.request_bytes(template(plan)), "pod": limits.request_bytes(pod(plan))}
+    sizes = {"template": limits.request_bytes(template(plan, command)), "pod": limits.request_bytes(pod(plan, command))}
     return [f"the {what} request has {size:,} bytes; RunPod refuses more than {limits.MAX_REQUEST_BYTES:,}"
             for what, size in sizes.items() if size > limits.MAX_REQUEST_BYTES]
 
@@ -48,12 +50,12 @@ def deploy_notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _container(plan: Plan) -> dict[str, object]:
+def _container(plan: Plan, command: Sequence[str]) -> dict[str, object]:
     body: dict[str, object] = {"image": plan.image.reference}
     if plan.deploy.entrypoint:
         body["entrypoint"] = list(plan.deploy.entrypoint)
-    if plan.deploy.start_command:
-        body["cmd"] = list(plan.deploy.start_command)
+    if command:
+        body["cmd"] = list(command)
     body |= {"disk": plan.storage.container_disk_gb, "ports": limits.ports(plan), "env": limits.env(plan)}
     if plan.deploy.registry_auth:
         body["registry"] = plan.deploy.registry_auth
