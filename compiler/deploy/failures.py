@@ -1,17 +1,17 @@
 """The exceptions of this layer: every one says what failed, why that matters and what to do.
 
-    DeployError
-    ├── Unreachable          no connection, or no answer in time
-    │   ├── ServerBusy       429 or 5xx after every retry
-    │   └── NothingReached   a whole command found nobody to talk to
-    ├── NotFound             no such repository, commit, file or image
-    ├── Denied               it exists, or may exist, for somebody else: private, gated, or a refused token
-    ├── BadAnswer            an answer that cannot be trusted, so nothing of it is used
-    ├── BadReference         not the name of an image
-    ├── LockNotWritten       the lock's file could not be replaced
-    ├── DockerUnavailable    no Docker engine answers
-    └── ImageNotBuilt        there is nothing to build, or the engine refused the build as a whole
-        └── StepFailed       one step of the Dockerfile failed
+DeployError
+├── Unreachable          no connection, or no answer in time
+│   ├── ServerBusy       429 or 5xx after every retry
+│   └── NothingReached   a whole command found nobody to talk to
+├── NotFound             no such repository, commit, file or image
+├── Denied               it exists, or may exist, for somebody else: private, gated, or a refused token
+├── BadAnswer            an answer that cannot be trusted, so nothing of it is used
+├── BadReference         not the name of an image
+├── LockNotWritten       the lock's file could not be replaced
+├── DockerUnavailable    no Docker engine answers
+└── ImageNotBuilt        there is nothing to build, or the engine refused the build as a whole
+    └── StepFailed       one step of the Dockerfile failed
 """
 
 from __future__ import annotations

@@ -71,11 +71,25 @@ class HubClient:
         subject = f"{repo}@{revision[:12]}" if revision else repo
         info = self._asked(subject, lambda: api.model_info(repo, revision=revision, files_metadata=True, timeout=READ_TIMEOUT_S))
         if not isinstance(info.sha, str) or not _SHA.fullmatch(info.sha):
-            raise BadAnswer(f"{self.host} names no commit for {subject}", "Without a commit nothing can be pinned.", "Look whether HF_ENDPOINT names a real Hub.")
+            raise BadAnswer(
+                f"{self.host} names no commit for {subject}",
+                "Without a commit nothing can be pinned.",
+                "Look whether HF_ENDPOINT names a real Hub.",
+            )
         if revision and info.sha != revision:
-            raise BadAnswer(f"{self.host} answers with commit {info.sha} for {subject}", "The sizes would be those of another commit.", "Look whether HF_ENDPOINT names a mirror that knows only one commit.")
+            raise BadAnswer(
+                f"{self.host} answers with commit {info.sha} for {subject}",
+                "The sizes would be those of another commit.",
+                "Look whether HF_ENDPOINT names a mirror that knows only one commit.",
+            )
         sizes = {file.rfilename: file.size for file in info.siblings or ()}
-        return RepoFacts(str(info.id), info.sha, _total(sizes.values()), _total(s for name, s in sizes.items() if name.endswith(".safetensors")), bool(info.gated))
+        return RepoFacts(
+            str(info.id),
+            info.sha,
+            _total(sizes.values()),
+            _total(s for name, s in sizes.items() if name.endswith(".safetensors")),
+            bool(info.gated),
+        )
 
     def may_download(self, repo: str) -> bool:
         """Whether the account in use may download a gated repository's files."""
@@ -105,7 +119,11 @@ class HubClient:
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > MAX_FILE_BYTES:
-                    raise BadAnswer(f"{urlsplit(url).path} has more than {MAX_FILE_BYTES:,} bytes", "A script that patches an engine is some kilobytes.", "Look at the file on the Hub.")
+                    raise BadAnswer(
+                        f"{urlsplit(url).path} has more than {MAX_FILE_BYTES:,} bytes",
+                        "A script that patches an engine is some kilobytes.",
+                        "Look at the file on the Hub.",
+                    )
         return content
 
     def _asked(self, subject: str, question: Callable[[], T]) -> T:
@@ -120,13 +138,23 @@ class HubClient:
             except OfflineModeIsEnabled as error:
                 raise self._out_of_reach("HF_HUB_OFFLINE forbids it", "Unset HF_HUB_OFFLINE for this command.") from error
             except HFValidationError as error:
-                raise NotFound(f"{subject} is no name of a repository", "The Hub has no such repository.", "Write owner/name as the Hub's page shows it.") from error
+                raise NotFound(
+                    f"{subject} is no name of a repository",
+                    "The Hub has no such repository.",
+                    "Write owner/name as the Hub's page shows it.",
+                ) from error
             except HfHubHTTPError as error:
                 self._pause_or_raise(error, attempt, subject)
             except _transport_errors() as error:
-                raise self._out_of_reach(str(error) or type(error).__name__, "Look at the network, HF_ENDPOINT and the proxy's variables, then run it again.") from error
+                raise self._out_of_reach(
+                    str(error) or type(error).__name__, "Look at the network, HF_ENDPOINT and the proxy's variables, then run it again."
+                ) from error
             except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise BadAnswer(f"{self.host} answers nothing usable for {subject}", f"Its answer is not the Hub's form: {type(error).__name__}.", "Look whether HF_ENDPOINT names a real Hub and nothing stands between.") from error
+                raise BadAnswer(
+                    f"{self.host} answers nothing usable for {subject}",
+                    f"Its answer is not the Hub's form: {type(error).__name__}.",
+                    "Look whether HF_ENDPOINT names a real Hub and nothing stands between.",
+                ) from error
         raise AssertionError("the last attempt returns or raises")
 
     def _pause_or_raise(self, error: Any, attempt: int, subject: str) -> None:
@@ -142,20 +170,44 @@ class HubClient:
 
     def _busy(self, status: int, attempt: int, pause: float, subject: str) -> ServerBusy:
         limit = " Anonymous callers have the lowest limit; a token in HF_TOKEN raises it." if status == 429 else ""
-        return ServerBusy(f"{self.host} answers {status} for {subject}, {_times(attempt)}", f"It asks callers to come back later.{limit}", f"Run it again in {pause:.0f} s or later.")
+        return ServerBusy(
+            f"{self.host} answers {status} for {subject}, {_times(attempt)}",
+            f"It asks callers to come back later.{limit}",
+            f"Run it again in {pause:.0f} s or later.",
+        )
 
     def _refusal(self, error: Any, status: int, subject: str) -> NotFound | Denied | BadAnswer:
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
         if isinstance(error, GatedRepoError) or status == 403:
-            return Denied(f"{subject} is closed to this account", "Its files are handed out only to accounts that accepted its licence or belong to its owner.", f"Open {self.endpoint}/{subject.partition('@')[0]}, accept the licence, and set HF_TOKEN to that account's token.")
+            return Denied(
+                f"{subject} is closed to this account",
+                "Its files are handed out only to accounts that accepted its licence or belong to its owner.",
+                f"Open {self.endpoint}/{subject.partition('@')[0]}, accept the licence, and set HF_TOKEN to that account's token.",
+            )
         if isinstance(error, RevisionNotFoundError):
-            return NotFound(f"{self.host} has no commit {subject}", "What a spec pins must exist, or the pod cannot download it.", "Take a commit from the repository's history on the Hub.")
+            return NotFound(
+                f"{self.host} has no commit {subject}",
+                "What a spec pins must exist, or the pod cannot download it.",
+                "Take a commit from the repository's history on the Hub.",
+            )
         if isinstance(error, RepositoryNotFoundError) or status == 404:
-            return NotFound(f"{self.host} has no {subject}", _NO_TOKEN_WHY, "Look at the name; for a private repository set HF_TOKEN to a token that may read it.")
+            return NotFound(
+                f"{self.host} has no {subject}",
+                _NO_TOKEN_WHY,
+                "Look at the name; for a private repository set HF_TOKEN to a token that may read it.",
+            )
         if status == 401:
-            return Denied(f"{self.host} refuses the token", "A token that has ended or was mistyped is refused even where none is needed.", "Set HF_TOKEN to a valid token, or unset it for public repositories.")
-        return BadAnswer(f"{self.host} answers {status} for {subject}", "That is no answer to this question.", "Look whether HF_ENDPOINT names a real Hub and nothing stands between.")
+            return Denied(
+                f"{self.host} refuses the token",
+                "A token that has ended or was mistyped is refused even where none is needed.",
+                "Set HF_TOKEN to a valid token, or unset it for public repositories.",
+            )
+        return BadAnswer(
+            f"{self.host} answers {status} for {subject}",
+            "That is no answer to this question.",
+            "Look whether HF_ENDPOINT names a real Hub and nothing stands between.",
+        )
 
     def _out_of_reach(self, reason: str, fix: str) -> Unreachable:
         self._down = Unreachable(f"{self.host} cannot be reached: {reason}", "Commits and sizes are known only there.", fix)

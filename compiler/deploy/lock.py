@@ -165,7 +165,11 @@ def write_lock(path: Path, text: str) -> bool:
         return True
     except (OSError, RuntimeError) as error:  # RuntimeError: Python 3.11 and 3.12 say so of a loop of links.
         reason = getattr(error, "strerror", None) or str(error)
-        raise LockNotWritten(f"{path} cannot be written: {reason}", "What was resolved is lost; an older lock stays as it was.", "Make the folder writable or free some space, then run it again.") from error
+        raise LockNotWritten(
+            f"{path} cannot be written: {reason}",
+            "What was resolved is lost; an older lock stays as it was.",
+            "Make the folder writable or free some space, then run it again.",
+        ) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -199,17 +203,35 @@ class _Run:
         facts = self.hub.facts(name, pin)
         self.repos[name] = LockedRepo(revision=facts.revision, size=facts.size, safetensors=facts.safetensors)
         if facts.name.lower() != name.lower():
-            self._note("renamed", name, f"{name} is now called {facts.name}", "The old name works only until somebody else takes it.", f"Write {facts.name} in the spec.")
+            self._note(
+                "renamed",
+                name,
+                f"{name} is now called {facts.name}",
+                "The old name works only until somebody else takes it.",
+                f"Write {facts.name} in the spec.",
+            )
         if facts.gated:
             self._check_gate(name, facts)
 
     def _check_gate(self, name: str, facts: RepoFacts) -> None:
         member = next((s for s in (self.specs, *self.specs.swap) if s.model.checkpoint.repo == name), None)
         if not self.hub.may_download(name):
-            self._note("gated", name, f"{name} is gated and this account may not download it", "The pod gets the same refusal unless its token's account accepted the licence.", f"Accept it at {self.hub.endpoint}/{name} with the account whose token the pod has.")
+            self._note(
+                "gated",
+                name,
+                f"{name} is gated and this account may not download it",
+                "The pod gets the same refusal unless its token's account accepted the licence.",
+                f"Accept it at {self.hub.endpoint}/{name} with the account whose token the pod has.",
+            )
         if member is not None and not member.model.checkpoint.gated:
             place = member.place("model", "checkpoint", "gated")
-            self._note("gated", name, f"{place} does not say that {name} is gated", "Nothing then asks for the token that the pod needs.", "Write `gated: true` under `checkpoint`.")
+            self._note(
+                "gated",
+                name,
+                f"{place} does not say that {name} is gated",
+                "Nothing then asks for the token that the pod needs.",
+                "Write `gated: true` under `checkpoint`.",
+            )
 
     def patch(self, patch: EnginePatch) -> None:
         """Compare an engine patch with the sha256 that a person put into the spec after reading it. Never locked by itself."""
@@ -217,9 +239,23 @@ class _Run:
         revision = self.hub.facts(patch.repo).revision
         found = self.hub.file_sha256(patch.repo, patch.file, revision)
         if patch.sha256 is None:
-            self._note("patch", subject, f"{subject} has no sha256 in its spec; at commit {revision[:12]} it is {found}", "The bootstrap refuses to run a script that nobody vouched for.", "Read the file at that commit, then write this sha256 into `engine_patches`.", incomplete=True)
+            self._note(
+                "patch",
+                subject,
+                f"{subject} has no sha256 in its spec; at commit {revision[:12]} it is {found}",
+                "The bootstrap refuses to run a script that nobody vouched for.",
+                "Read the file at that commit, then write this sha256 into `engine_patches`.",
+                incomplete=True,
+            )
         elif patch.sha256 != found:
-            self._note("patch", subject, f"{subject} is no longer the file that was reviewed: at commit {revision[:12]} it is {found}", "The bootstrap refuses it, so the next pod does not start.", "Read the new file, then write its sha256 into `engine_patches`.", incomplete=True)
+            self._note(
+                "patch",
+                subject,
+                f"{subject} is no longer the file that was reviewed: at commit {revision[:12]} it is {found}",
+                "The bootstrap refuses it, so the next pod does not start.",
+                "Read the new file, then write its sha256 into `engine_patches`.",
+                incomplete=True,
+            )
 
     def image(self, name: str, pin: str | None, *, own: bool) -> None:
         """Lock an image at the digest that a spec pins, else where its tag points."""
@@ -232,7 +268,13 @@ class _Run:
         before = pin or self.specs.lock.images.get(name)
         if before and before != current and not own:
             keeps = "The digest in the engine spec stays in force." if pin else "The lock now holds the new one."
-            self._note("moved-tag", name, f"the tag {name} now names {current or 'nothing'}, not {before}", f"A release was published again or withdrawn: what is built from it is another image. {keeps}", "Look at what the publisher changed before building from it.")
+            self._note(
+                "moved-tag",
+                name,
+                f"the tag {name} now names {current or 'nothing'}, not {before}",
+                f"A release was published again or withdrawn: what is built from it is another image. {keeps}",
+                "Look at what the publisher changed before building from it.",
+            )
 
     def _current_digest(self, name: str, pin: str | None) -> str | None:
         """Where the tag points. A tag that is gone matters only when no spec pins a digest: registries drop old tags."""
@@ -286,7 +328,9 @@ def _entries(repos: dict[str, LockedRepo], images: dict[str, str]) -> dict[str, 
     found: dict[str, str] = {}
     for name, repo in repos.items():
         found[name] = repo.revision
-        found |= {f"{name} ({what})": f"{size} bytes" for what, size in (("all files", repo.size), ("safetensors", repo.safetensors)) if size}
+        found |= {
+            f"{name} ({what})": f"{size} bytes" for what, size in (("all files", repo.size), ("safetensors", repo.safetensors)) if size
+        }
     return found | images
 
 

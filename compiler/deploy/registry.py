@@ -34,7 +34,9 @@ MAX_MANIFEST_BYTES = 4 << 20
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _PATH = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
-_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*)(?::[0-9]{1,5})?")
+_HOST = re.compile(
+    r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*)(?::[0-9]{1,5})?"
+)
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _CHALLENGE = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 
@@ -123,7 +125,11 @@ class RegistryClient:
             stated = f"sha256:{hashlib.sha256(response.content).hexdigest()}"
             self._check_body(response, reference)
         if reference.digest and stated != reference.digest:
-            raise BadAnswer(f"{reference.registry} answers with {stated} for {reference}", "A digest names its content; another one is another image.", "Do not use this registry until its owner explains it.")
+            raise BadAnswer(
+                f"{reference.registry} answers with {stated} for {reference}",
+                "A digest names its content; another one is another image.",
+                "Do not use this registry until its owner explains it.",
+            )
         return stated
 
     def _manifest(self, method: str, reference: ImageReference) -> httpx.Response:
@@ -161,7 +167,11 @@ class RegistryClient:
         except (ValueError, AttributeError):
             token = None
         if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
-            raise BadAnswer(f"{target.hostname} hands out no token for {reference}", "The registry wants one for every question.", "Try again later; if it stays, ask the registry's owner.")
+            raise BadAnswer(
+                f"{target.hostname} hands out no token for {reference}",
+                "The registry wants one for every question.",
+                "Try again later; if it stays, ask the registry's owner.",
+            )
         return token
 
     def _asked(self, method: str, url: str, headers: dict[str, str], reference: ImageReference) -> httpx.Response:
@@ -173,13 +183,21 @@ class RegistryClient:
             try:
                 response = self._sent(method, url, headers)
             except (httpx.TransportError, httpx.TooManyRedirects, httpx.InvalidURL) as error:
-                self._down[host] = Unreachable(f"{host} cannot be reached: {error or type(error).__name__}", f"The digest of {reference} is known only there.", "Look at the network and the proxy's variables, then run it again.")
+                self._down[host] = Unreachable(
+                    f"{host} cannot be reached: {error or type(error).__name__}",
+                    f"The digest of {reference} is known only there.",
+                    "Look at the network and the proxy's variables, then run it again.",
+                )
                 raise self._down[host] from error
             if response.status_code not in BUSY:
                 return response
             pause = pause_before(attempt, response.headers, datetime.datetime.now(datetime.UTC))
             if attempt == ATTEMPTS or pause > LONGEST_PAUSE_S:
-                raise ServerBusy(f"{host} answers {response.status_code} for {reference}, attempt {attempt} of {ATTEMPTS}", "It asks callers to come back later; Docker Hub counts anonymous callers by address.", f"Run it again in {pause:.0f} s or later.")
+                raise ServerBusy(
+                    f"{host} answers {response.status_code} for {reference}, attempt {attempt} of {ATTEMPTS}",
+                    "It asks callers to come back later; Docker Hub counts anonymous callers by address.",
+                    f"Run it again in {pause:.0f} s or later.",
+                )
             self._on_wait(f"{host} answers {response.status_code}; asking again in {pause:.0f} s")
             self._sleep(pause)
         raise AssertionError("the last attempt returns or raises")
@@ -188,25 +206,45 @@ class RegistryClient:
         """One request, its body read up to the limit; a redirect off https is not believed."""
         with self._http.stream(method, url, headers=headers) as response:
             if response.url.scheme != "https" and not is_loopback(response.url.netloc.decode()):
-                raise BadAnswer(f"{urlsplit(url).netloc} redirects to plain http", "Anybody on the way could name another image.", "Ask the registry's owner for an https address.")
+                raise BadAnswer(
+                    f"{urlsplit(url).netloc} redirects to plain http",
+                    "Anybody on the way could name another image.",
+                    "Ask the registry's owner for an https address.",
+                )
             content = b""
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > MAX_MANIFEST_BYTES:
-                    raise BadAnswer(f"{urlsplit(url).netloc} answers with more than {MAX_MANIFEST_BYTES:,} bytes", "No manifest is that long.", "Look whether something stands between.")
-            kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ("content-encoding", "transfer-encoding", "content-length")]
+                    raise BadAnswer(
+                        f"{urlsplit(url).netloc} answers with more than {MAX_MANIFEST_BYTES:,} bytes",
+                        "No manifest is that long.",
+                        "Look whether something stands between.",
+                    )
+            kept = [
+                (name, value)
+                for name, value in response.headers.multi_items()
+                if name.lower() not in ("content-encoding", "transfer-encoding", "content-length")
+            ]
             return httpx.Response(response.status_code, headers=kept, content=content, request=response.request)
 
     def _check_status(self, response: httpx.Response, reference: ImageReference) -> None:
         status = response.status_code
         if status == 404:
-            raise NotFound(f"{reference.registry} has no image {reference}", "A pod or a build that starts from it cannot pull it.", "Look at repository and tag; an image of your own must be built and pushed first.")
+            raise NotFound(
+                f"{reference.registry} has no image {reference}",
+                "A pod or a build that starts from it cannot pull it.",
+                "Look at repository and tag; an image of your own must be built and pushed first.",
+            )
         if status in (401, 403):
             raise _closed(reference)
         media = response.headers.get("Content-Type", "").partition(";")[0].strip()
         if not response.is_success or (media and media not in ACCEPTED):
             shown = f"{status}, {media}" if media else str(status)
-            raise BadAnswer(f"{reference.registry} answers {shown} for {reference}", "That is no manifest, so its digest would name nothing.", "Look whether something stands between, for instance a login page of the network.")
+            raise BadAnswer(
+                f"{reference.registry} answers {shown} for {reference}",
+                "That is no manifest, so its digest would name nothing.",
+                "Look whether something stands between, for instance a login page of the network.",
+            )
 
     def _check_body(self, response: httpx.Response, reference: ImageReference) -> None:
         """A manifest is JSON with a schemaVersion; anything else would be hashed into a digest of nothing."""
@@ -215,12 +253,24 @@ class RegistryClient:
         except ValueError:
             body = None
         if not isinstance(body, dict) or body.get("schemaVersion") != 2:
-            raise BadAnswer(f"{reference.registry} answers with no manifest for {reference}", "The hash of anything else is no image's digest.", "Look whether something stands between, for instance a login page of the network.")
+            raise BadAnswer(
+                f"{reference.registry} answers with no manifest for {reference}",
+                "The hash of anything else is no image's digest.",
+                "Look whether something stands between, for instance a login page of the network.",
+            )
 
 
 def _bad(text: str, reason: str) -> BadReference:
-    return BadReference(f"{text!r} is not the name of an image: {reason}", "No registry can be asked for it.", "Write registry/repository:tag in lower case, for instance ghcr.io/me/pod:1.")
+    return BadReference(
+        f"{text!r} is not the name of an image: {reason}",
+        "No registry can be asked for it.",
+        "Write registry/repository:tag in lower case, for instance ghcr.io/me/pod:1.",
+    )
 
 
 def _closed(reference: ImageReference) -> Denied:
-    return Denied(f"{reference.registry} shows {reference} to nobody without an account", "It is private, or it does not exist: registries answer alike for both.", "Make it public, or read its digest with `docker buildx imagetools inspect` after `docker login` and write it into the lock by hand.")
+    return Denied(
+        f"{reference.registry} shows {reference} to nobody without an account",
+        "It is private, or it does not exist: registries answer alike for both.",
+        "Make it public, or write its digest into the lock by hand: after a push, `docker inspect` shows it under RepoDigests.",
+    )
