@@ -10,9 +10,10 @@ without a driver needs a `libcuda.so.1` that knows no device on LD_LIBRARY_PATH 
 
 The document, sorted, one flag a line so that a diff of two releases reads well. Keys that do not apply are left out.
 
-`flags`        option -> `options` (every spelling), `hidden` (those that no help shows), `negative` (those that switch it off), `dest`, `kind` (store, store_true, boolean,
-               optional_value, append, custom, help), `type` (int, float, str, json, config, json_or_str, human_int,
-               human_int_or_auto), `nullable`, `choices`, `open_choices` (suggested; others are accepted),
+`flags`        option -> `options` (every spelling), `hidden` (those that no help shows), `negative` (those that
+               switch it off), `dest`, `kind` (store, store_true, boolean, optional_value, append, custom, help), `type` (int,
+               float, str, json, config, json_or_str, human_int, human_int_or_auto), `nullable`, `choices`, `open_choices`
+               (suggested; others are accepted),
                `checked_later` (the parser takes any text, the configuration these, in either case), `nargs`, `const`,
                `default`, `required`, `metavar`, `config` (the class behind a JSON value), `group`, `help` (first sentence),
                `deprecated`.
@@ -89,9 +90,9 @@ def use_cuda_platform() -> str:
     return f"cuda (no card; {'.'.join(map(str, ABSENT_CARD))} stands in)"
 
 
-def engine_parser() -> Any:
-    """The release's own `vllm serve` parser, with its help texts: it leaves them out unless `--help` is on the command line."""
-    sys.argv = ["vllm", "serve", "--help=all"]
+def engine_parser(with_help: bool = True) -> Any:
+    """The release's own `vllm serve` parser. It leaves its help texts out unless `--help` is on the command line."""
+    sys.argv = ["vllm", "serve", *(["--help=all"] if with_help else [])]
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     for home in PARSER_HOMES:
