@@ -1,0 +1,41 @@
+"""An engine option was removed before this release.
+
+## What it flags
+A key of `engine_args` or `settings` that earlier releases had and this one has not.
+
+## Why it hurts
+The engine refuses its whole command line. Recipes on the web still carry such options.
+
+## Example
+    engine_args: {max_num_partial_prefills: 4}
+
+## Use instead
+Remove it. The message names what took its place.
+
+## When to ignore
+Never: the engine refuses.
+
+## Source
+The flag snapshots: each row of the table is absent from at least one of them, and a test proves that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.removed_options import REMOVED
+from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.written import option_place
+
+RULE = Rule(code="ENG002", name="option-removed", severity=Severity.ERROR, traps=("partial-prefills-no-gain",), refusal=True)
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit for each removed option."""
+    flags = subject.specs.flags
+    for setting in subject.plan.engine.settings:
+        if flags.find(setting.name) is None and setting.name in REMOVED:
+            what = f"`{setting.name}` was removed; vLLM {flags.release} does not know it"
+            why = "the engine refuses its whole command line and never starts"
+            yield Hit(option_place(subject, setting.name), what, why, REMOVED[setting.name], on_key=True)

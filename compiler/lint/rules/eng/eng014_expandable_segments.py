@@ -1,0 +1,45 @@
+"""The allocator uses expandable segments.
+
+## What it flags
+`expandable_segments:True` in `PYTORCH_CUDA_ALLOC_CONF` or `PYTORCH_ALLOC_CONF`.
+
+## Why it hurts
+It shares memory by file descriptors, which a container without CAP_SYS_PTRACE forbids: `pidfd_getfd: Operation not
+permitted`. KV connectors refuse it too.
+
+## Example
+    env: {PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True"}
+
+## Use instead
+Leave the variable unset.
+
+## When to ignore
+On an own machine whose container has CAP_SYS_PTRACE, with one GPU and no KV connector.
+
+## Source
+Deployment notes, four settings that cost an evening; vllm case kv-connector-expandable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.facts import environment, environment_place
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(code="ENG014", name="expandable-segments", severity=Severity.ERROR, traps=("expandable-segments",))
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit when either spelling of the variable asks for it."""
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        value = (environment(subject, name) or "").replace(" ", "").lower()
+        if "expandable_segments:true" in value:
+            what = f"{name} asks for expandable segments"
+            yield Hit(
+                environment_place(subject, name),
+                what,
+                "a rented container lacks CAP_SYS_PTRACE, and the engine dies with pidfd_getfd",
+                "remove it",
+            )

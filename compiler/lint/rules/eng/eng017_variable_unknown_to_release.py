@@ -1,0 +1,44 @@
+"""A `VLLM_*` variable does not exist in this release.
+
+## What it flags
+A variable whose name starts with `VLLM_` and that the release does not read.
+
+## Why it hurts
+It does nothing, silently: a misspelled switch looks as if it had been set.
+
+## Example
+    env: {VLLM_USE_FLASHINFER_SAMPLE: "0"}
+
+## Use instead
+    env: {VLLM_USE_FLASHINFER_SAMPLER: "0"}
+
+## When to ignore
+For a variable of a patched engine or a plug-in.
+
+## Source
+The variables in the flag snapshot. Preview images are left out, for they read more than their release.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.facts import environment_place
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(code="ENG017", name="variable-unknown-to-release", severity=Severity.WARNING)
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit for each unknown variable."""
+    known = subject.specs.flags.registries.get("environment_variables", ())
+    if not known or subject.specs.engine.preview:
+        return
+    for variable in subject.plan.engine.env:
+        if variable.name.startswith("VLLM_") and variable.name not in known:
+            near = difflib.get_close_matches(variable.name, known, n=1, cutoff=0.7)
+            fix = f"did you mean {near[0]}?" if near else "remove it"
+            what = f"vLLM {subject.specs.flags.release} reads no variable {variable.name}"
+            yield Hit(environment_place(subject, variable.name), what, "it changes nothing, and looks as if it did", fix, on_key=True)
