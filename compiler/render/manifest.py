@@ -9,7 +9,7 @@ from pod import contract
 from compiler import __version__
 from compiler.artifact import Artifact
 from compiler.plan import Plan
-from compiler.plan.core import EnginePlan, EnvVar, ModelPlan, Setting
+from compiler.plan.core import EnginePlan, EnvVar, ModelPlan, Override, Setting
 
 PATH = "manifest.json"
 HEALTH = contract.Health("/health", 200)
@@ -97,7 +97,7 @@ def _supervisor(plan: Plan) -> contract.Supervisor:
         compile_caches={plan.profile: contract.CompileCache(cache.repo, cache.key, _mapping(cache.key_parts))} if cache else {},
         journal=contract.Journal(journal.repo, journal.boot_period_s, journal.period_s) if journal else None,
         follow=contract.Follow(follow.repo, follow.path, follow.poll_seconds, follow.when, follow.public_key_env) if follow.repo else None,
-        overrides=_overrides(plan),
+        overrides=tuple(contract.Override(o.name, o.pattern, o.setting, option, o.effect) for o, option in override_options(plan)),
         secrets=tuple(contract.Secret(s.env, s.required, s.purpose) for s in plan.secrets),
         hf_home=plan.storage.hf_home,
         vllm_cache_root=plan.storage.vllm_cache_root,
@@ -113,9 +113,10 @@ def _watchdog(plan: Plan) -> contract.Watchdog:
     )  # fmt: skip
 
 
-def _overrides(plan: Plan) -> tuple[contract.Override, ...]:
+def override_options(plan: Plan) -> list[tuple[Override, str | None]]:
+    """Each lever with the engine's option that it sets; None for a lever of the runtime or the bootstrap."""
     decided = {setting.name: setting for setting in plan.engine.settings}
-    return tuple(contract.Override(o.name, o.pattern, o.setting, _option(o.setting, decided.get(o.setting)), o.effect) for o in plan.overrides)
+    return [(o, _option(o.setting, decided.get(o.setting))) for o in plan.overrides]
 
 
 def _option(name: str, decided: Setting | None) -> str | None:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from compiler.artifact import Artifact
 from compiler.diagnostics import Diagnostic
 from compiler.plan import Plan
-from compiler.plan.core import Decision
+from compiler.plan.core import Decision, Override
 from compiler.render.connect import POWERSHELL_PATH, SHELL_PATH, endpoint_address, proxy_suffix
 from compiler.render.environment import rendered
-from compiler.render.report import interval_text, memory_lines, price_text
+from compiler.render.manifest import override_options
+from compiler.render.report import device_name, interval_text, memory_lines, price_text
 from compiler.units import grouped
 
 PATH = "PLAN.md"
@@ -31,7 +32,7 @@ class _Table:
 def render_plan_document(plan: Plan, findings: Sequence[Diagnostic], deploy_notes: Sequence[str]) -> Artifact:
     """`PLAN.md`. `deploy_notes` are the target's own paragraphs on starting the bundle by hand, in Markdown."""
     values: dict[str, object] = {
-        "profile": text(plan.profile), "summary": text(plan.summary), "facts": _facts(plan), "memory": memory_lines(plan.memory),
+        "profile": text(plan.profile), "summary": text(plan.summary), "facts": _facts(plan), "memory": memory_lines(plan.memory, device_name(plan)),
         "memory_notes": [text(note) for note in (*plan.memory.reasons, *plan.memory.notes)], "findings": _finding_lines(findings),
         "deploy_notes": deploy_notes, "connect_notes": _connect_notes(plan), "argv": argv_lines(plan.engine.argv),
         "tables": [table for table in _tables(plan) if table.rows],
@@ -67,16 +68,16 @@ def argv_lines(argv: Sequence[str]) -> list[str]:
 
 def _facts(plan: Plan) -> list[tuple[str, str]]:
     model, memory = plan.model, plan.memory
-    revision = code(model.revision) if model.revision else "not locked"
+    revision = f"at {code(model.revision)}" if model.revision else "(revision not locked)"
     return [
-        ("Model", f"{code(model.repo)} at {revision}, {text(model.quantization)}, kernel {text(model.kernel)}"),
+        ("Model", f"{code(model.repo)} {revision}, {text(model.quantization)}, kernel {text(model.kernel)}"),
         ("Served names", ", ".join(code(name) for name in model.served_names)),
         ("Hardware", f"{plan.hardware.count} x {text(plan.hardware.name)}, compute capability {plan.hardware.compute_capability}"),
         ("Engine", f"{plan.engine.distribution} {plan.engine.release}, model runner {plan.engine.runner}"),
         ("Image", f"{code(plan.image.reference)} from {code(plan.image.base_reference)}"),
         ("Context", f"{grouped(plan.engine.max_model_len)} tokens, native {grouped(model.native_context)}"
                     + (f", YaRN factor {model.yarn_factor:g}" if model.yarn_factor else "")),
-        ("KV cache", f"{interval_text(memory.kv_tokens)} tokens, {text(plan.engine.kv_cache_dtype)}, {memory.bytes_per_token:,.0f} bytes a token on each GPU"),
+        ("KV cache", f"{interval_text(memory.kv_tokens)} tokens, {text(plan.engine.kv_cache_dtype)}, {memory.bytes_per_token:,.0f} bytes a token on each {device_name(plan)}"),
         ("Concurrency", f"{interval_text(memory.concurrency, '{:.2f}')} full windows at once, up to {plan.engine.max_num_seqs} sequences"),
         ("Speculation", text(plan.engine.speculation)),
         ("Price", text(price_text(plan))),
@@ -113,11 +114,18 @@ def _tables(plan: Plan) -> Iterable[_Table]:
     yield _Table("Ports", ("Port", "Purpose"), tuple((code(str(port)), text(port.purpose)) for port in plan.network.ports))
     yield _Table("Client variables", ("Variable", "Value", "Why"), tuple((code(v.name), code(v.value), text(v.why)) for v in plan.client.env))
     yield _Table("Patches", ("Where", "What", "Reason"), tuple(_patch_rows(plan)))
-    yield _Table("Levers in an emergency", ("Variable", "Must match", "Effect"), tuple(
-        (code(o.name), code(o.pattern), text(o.effect)) for o in plan.overrides))
+    yield _Table("Levers in an emergency", ("Variable", "Must match", "Effect", "Changes"), tuple(
+        (code(o.name), code(o.pattern), text(o.effect), _acts_on(o, option)) for o, option in override_options(plan)))
     others = (d for d in plan.decisions if not d.route.startswith(("engine.", "client.env.", "secrets.")))
     yield _Table("Other decisions", ("What", "Value", "From", "Reason"), tuple(
         (code(d.route), code(d.value), _origin(d), _reason(d)) for d in others))
+
+
+def _acts_on(override: Override, option: str | None) -> str:
+    """What a lever changes: an engine option, a phase of the bootstrap, or nothing yet."""
+    if override.setting.startswith("runtime."):
+        return "nothing in this runtime version; it is logged"
+    return code(option) if option else "the bootstrap"
 
 
 def _setting_rows(plan: Plan) -> Iterable[tuple[str, ...]]:

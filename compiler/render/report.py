@@ -43,23 +43,29 @@ def report(plan: Plan, findings: FindingCounts, folder: str | None, *, ascii_onl
         *_capacity_rows(plan), ("price", price_text(plan)), *_swap_rows(plan),
     ]  # fmt: skip
     last = [("findings", str(findings)), *([("bundle", folder)] if folder else [])]
-    lines = [f"{plan.profile}: {plan.summary}", *_table(rows), "", *memory_lines(plan.memory, ascii_only=ascii_only), "", *_table(last)]
+    lines = [f"{plan.profile}: {plan.summary}", *_table(rows), "", *memory_lines(plan.memory, device_name(plan), ascii_only=ascii_only), "", *_table(last)]
     return "\n".join(lines) + "\n"
 
 
-def memory_lines(memory: MemoryPlan, *, ascii_only: bool = False) -> list[str]:
-    """The memory of one GPU rank: verdict, bar and legend, each line indented by two."""
+def memory_lines(memory: MemoryPlan, device: str = "GPU", *, ascii_only: bool = False) -> list[str]:
+    """The memory of one `device`, the engine's rank: verdict, bar and legend, each line indented by two."""
     shares = _shares(memory)
     bar = "".join((plain if ascii_only else glyph) * cells for (_, _, glyph, plain), cells in zip(_SHARES, _cells(shares), strict=True))
     legend = [f"{plain if ascii_only else glyph} {label} {_share_text(label, size, memory)}"
               for (label, _, glyph, plain), size in zip(_SHARES, shares, strict=True) if size >= 0.005 or label == "free"]
     legend[-1] += " GiB"
-    rows = [legend[i : i + 3] for i in range(0, len(legend), 3)]
-    lines = [f"  memory of one GPU: {memory.total_gib:.2f} GiB, {memory.utilization:.0%} planned with, verdict: {memory.verdict}",
+    width = len(legend) if len(legend) <= 3 else (len(legend) + 1) // 2
+    rows = [legend[i : i + width] for i in range(0, len(legend), width)]
+    lines = [f"  memory of one {device}: {memory.total_gib:.2f} GiB, {memory.utilization:.0%} planned with, verdict: {memory.verdict}",
              f"  |{bar}|", *("  " + "   ".join(row) for row in rows)]
     if memory.shortfall_gib > 0:
         lines.append(f"  short by {memory.shortfall_gib:.2f} GiB; the longest window that fits is {grouped(memory.longest_context)} tokens")
     return lines
+
+
+def device_name(plan: Plan) -> str:
+    """What holds the engine's memory: a GPU, or the CPU's host."""
+    return "CPU" if plan.hardware.architecture == "cpu" else "GPU"
 
 
 def price_text(plan: Plan) -> str:
@@ -94,7 +100,7 @@ def _capacity_rows(plan: Plan) -> list[tuple[str, str]]:
         ("context", f"{grouped(plan.engine.max_model_len)} tokens; the KV cache admits one of {grouped(memory.longest_context)}, "
                     f"{grouped(memory.longest_context_safe)} at its smallest"),
         ("concurrency", f"{interval_text(memory.concurrency, '{:.2f}')} full windows at once, up to {plan.engine.max_num_seqs} sequences"),
-        ("KV cache", f"{interval_text(memory.kv_tokens)} tokens, {memory.bytes_per_token:,.0f} bytes a token on each GPU"),
+        ("KV cache", f"{interval_text(memory.kv_tokens)} tokens, {memory.bytes_per_token:,.0f} bytes a token on each {device_name(plan)}"),
     ]
 
 

@@ -58,9 +58,15 @@ def _run_script(plan: Plan, command: Sequence[str]) -> Artifact:
     values: dict[str, object] = {
         "profile": plan.profile, "endpoint_port": plan.network.endpoint_port, "secrets": bool(plan.secrets),
         "required": [s.env for s in plan.secrets if s.required], "options": [" ".join(map(_array_word, words)) for words in _options(plan)],
-        "hf_home": plan.storage.hf_home, "image": plan.image.reference, "command": (*entrypoint[1:], *command),
+        "hf_home": plan.storage.hf_home, "needs_hub": _needs_hub(plan), "image": plan.image.reference, "command": (*entrypoint[1:], *command),
     }  # fmt: skip
     return Artifact(RUN_PATH, rendered("docker/run.sh.j2", **values), 0o755)
+
+
+def _needs_hub(plan: Plan) -> bool:
+    """Whether anything is downloaded: a generated model without drafts needs no cache."""
+    engines = [(plan.model, plan.engine), *((m.model, m.engine) for m in (plan.swap.members if plan.swap else ()))]
+    return any(not model.generated or model.tokenizer or engine.drafts for model, engine in engines)
 
 
 def _array_word(word: str) -> str:

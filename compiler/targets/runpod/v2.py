@@ -46,7 +46,8 @@ def deploy_notes(plan: Plan) -> tuple[str, ...]:
         "CUDA version: try the next one. After a 5xx look the name up before trying again, since the pod may exist and be billed.",
         "Look at `cudaVersion` in the answer to `GET /v2/pods/ID`: a host below the pinned version runs nothing; delete the pod and "
         "create another one.",
-        "The template does the same from the console: `POST https://api.runpod.io/v2/templates` with runpod-template.json.",
+        "For pods that are started from the console, create the template once: the same call to `https://api.runpod.io/v2/templates` with "
+        "runpod-template.json. Pods keep what they started with when the template changes.",
     )
 
 

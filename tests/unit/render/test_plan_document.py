@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.diagnostics import Diagnostic, Place, Severity
-from compiler.plan.core import Decision, EnvVar, ScriptPatch, Setting
+from compiler.plan.core import Decision, EnvVar, Override, ScriptPatch, Setting
 from compiler.render.plan_document import argv_lines, code, render_plan_document, text
 from tests.unit.render.plans import example_engine, example_model, example_plan
 
@@ -44,6 +44,12 @@ def test_pipes_and_line_breaks_stay_inside_their_cell() -> None:
     shown = document(pod_env=(EnvVar("X", "a|b\nc `d`", "e|f\ng"),))
     row = next(line for line in shown.splitlines() if line.startswith("| `X`"))
     assert row.replace("\\|", "").count("|") == 5
+
+
+def test_each_lever_says_what_it_changes() -> None:
+    levers = tuple(Override("VL_X", "a|b", "Does it.", setting) for setting in ("max_num_seqs", "bootstrap.offline", "runtime.bridge"))
+    rows = [line for line in document(overrides=levers).splitlines() if line.startswith("| `VL_X`")]
+    assert [row.split(" | ")[-1] for row in rows] == ["`--max-num-seqs` |", "the bootstrap |", "nothing in this runtime version; it is logged |"]
 
 
 def test_an_own_machine_has_a_fixed_address() -> None:

@@ -14,7 +14,7 @@ from compiler.plan import Plan
 from compiler.plan.core import EnvVar, SecretPlan
 from compiler.targets import docker
 from compiler.targets.base import TargetError
-from tests.unit.render.plans import example_hardware, example_image, example_plan
+from tests.unit.render.plans import example_hardware, example_image, example_model, example_plan
 
 COMMAND = ("/opt/podwright/bootstrap.sh", "it's $HOME; `x`\n\"y\"")
 
@@ -65,6 +65,12 @@ def test_a_missing_cache_is_an_error_and_is_not_made_up(tmp_path: Path) -> None:
     result = run(example_plan(secrets=()), tmp_path, PODWRIGHT_HF_HOME=str(tmp_path / "nowhere"))
     assert result.returncode == 1 and "nowhere does not exist" in result.stderr
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_generated_model_needs_no_cache(tmp_path: Path) -> None:
+    plan = example_plan(secrets=(), model=example_model(generated=True))
+    found = words(run(plan, tmp_path, PODWRIGHT_HF_HOME=str(tmp_path / "nowhere")))
+    assert not any("type=bind" in word for word in found)
 
 
 def test_required_secrets_must_be_filled_in(tmp_path: Path, cache: Path) -> None:
