@@ -125,9 +125,27 @@ def environment_place(subject: Subject, name: str) -> Place:
     return subject.place("profile", "env")
 
 
+def option_place(subject: Subject, name: str) -> Place:
+    """Where a raw engine option was written, also when the compiler then completed its value."""
+    for kind in ("profile", "model"):
+        if name in getattr(subject.specs, kind).engine_args:
+            return subject.place(kind, "engine_args", name)
+    return subject.setting_place(name)
+
+
 def decision(subject: Subject, setting: str) -> Decision | None:
     """Where an engine setting came from; None when nothing was recorded."""
     return next((d for d in subject.plan.decisions if d.route == f"engine.{setting}"), None)
+
+
+def has_reason(subject: Subject, setting: str) -> bool:
+    """True when the spec that decided a modelled engine setting says why, or cites evidence."""
+    specs = subject.specs
+    for settings in (specs.profile.settings, specs.hardware.engine, specs.model.engine):
+        choice = getattr(settings, setting, None)
+        if choice is not None:
+            return bool(choice.reason or choice.evidence)
+    return False
 
 
 def vram_gib(subject: Subject) -> float:
@@ -160,3 +178,14 @@ def cudagraph_mode(subject: Subject) -> str | None:
     """Mode of CUDA graphs as chosen; None when the engine decides."""
     mode = subject.setting("cudagraph_mode") or mapping(subject, "compilation_config").get("cudagraph_mode")
     return str(mode).upper() if mode else None
+
+
+def gpus_used(subject: Subject) -> int:
+    """GPUs that the engine will use: ranks of a replica times stages times replicas."""
+    stages = subject.setting("pipeline_parallel_size")
+    return subject.plan.engine.tensor_parallel * subject.plan.engine.data_parallel * (stages if isinstance(stages, int) else 1)
+
+
+def shares_layers(subject: Subject) -> bool:
+    """True when GPUs of one replica exchange data at every step."""
+    return on_gpu(subject) and gpus_used(subject) > subject.plan.engine.data_parallel

@@ -278,10 +278,10 @@ class MemoryInputs:
         """V2 from 0.26 on for dense and MLA models and for DSpark drafts; V1 for MoE, hybrids and before."""
         if self.runner is not None:
             return self.runner
-        if self.release < (0, 26, 0) or self.is_hybrid:
-            return "V1"
         if self.speculation is not None and self.speculation.method == "dspark":
             return "V2"
+        if self.release < (0, 26, 0) or self.is_hybrid:
+            return "V1"
         return "V2" if self.is_mla or not self.shape.is_moe else "V1"
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import mapping
+from compiler.lint.facts import mapping, option_place
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="CTX002", name="yarn-on-model-without-rule", severity=Severity.ERROR, traps=("nemotron-no-yarn",))
@@ -41,7 +41,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     overrides = "rope" in str(sorted(mapping(subject, "hf_overrides").items(), key=str))
     if asked or overrides:
         yield Hit(
-            subject.place("profile", "yarn_factor") if asked else subject.setting_place("hf_overrides"),
+            subject.place("profile", "yarn_factor") if asked else option_place(subject, "hf_overrides"),
             f"rope scaling is asked for, but the spec of {subject.plan.model.slug} has no YaRN rule",
             f"its native context is {subject.plan.model.native_context:,} tokens, and a wrong rope spoils every answer silently",
             "remove it, or describe the model's YaRN under context.yarn with its evidence",

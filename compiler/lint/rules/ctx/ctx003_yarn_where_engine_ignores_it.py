@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import mapping
+from compiler.lint.facts import mapping, option_place
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="CTX003", name="yarn-where-engine-ignores-it", severity=Severity.ERROR, traps=("allow-long-alone",))
@@ -48,7 +48,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if (at_top and nested) or (in_text and not nested):
         right = "text_config.rope_parameters" if nested else "the top of config.json"
         yield Hit(
-            subject.setting_place("hf_overrides"),
+            option_place(subject, "hf_overrides"),
             f"rope parameters are overridden {'at the top' if at_top else 'in text_config'}, but this checkpoint keeps them in {right}",
             "the engine accepts the override and does not apply it: the window grows, the rope does not",
             "drop the override and set yarn_factor, which is written to the right place",

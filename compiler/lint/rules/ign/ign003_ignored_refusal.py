@@ -8,7 +8,7 @@ A refusal is not a matter of taste: the pod would be rented, would download the 
 
 ## Example
     ignore:
-      - {rule: CTX011, reason: we know}      # the engine refuses a batch below max_num_seqs
+      - {rule: CTX010, reason: we know}      # the engine refuses a batch below max_num_seqs
 
 ## Use instead
 Change the setting that the error names, and remove the entry.

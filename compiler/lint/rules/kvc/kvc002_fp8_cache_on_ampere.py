@@ -41,6 +41,6 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(
             subject.setting_place("kv_cache_dtype"),
             f"an fp8 cache on compute capability {subject.plan.hardware.compute_capability} is served by FlashInfer alone",
-            "without FlashInfer in the image the engine refuses, and decoding is slower than with 16 bits",
+            "without FlashInfer in the image the engine refuses, and decoding can be slower than with 16 bits",
             "keep it where capacity matters; else set kv_cache_dtype to auto",
         )

@@ -1,8 +1,9 @@
 """A TurboQuant cache is asked for where the engine cannot serve it.
 
 ## What it flags
-A `turboquant_*` cache with another `attention_backend` than TURBOQUANT, below compute capability 8.0, with a latent-
-attention (MLA) model, or, on a hybrid model, with a release before 0.27 and chunked prefill.
+A `turboquant_*` cache with a forced `attention_backend` (TURBOQUANT itself passes on hybrid models only, since dense
+ones keep 16-bit boundary layers), below compute capability 8.0, with a latent-attention (MLA) model, or, on a hybrid
+model, with a release before 0.27 and chunked prefill.
 
 ## Why it hurts
 Only TurboQuant's own backend reads its packed pages, and its boundary layers need FlashAttention 2. Before the summer
@@ -21,8 +22,8 @@ Only TurboQuant's own backend reads its packed pages, and its boundary layers ne
 Never: the engine refuses or dies.
 
 ## Source
-vllm#41726; `l-chunked-253503` for the repaired release; the 0.27.1 source, where attention is forced to
-FlashAttention 2.
+vllm#41726; `l-chunked-253503` for the repaired release; 0.27.1 asked on an A40 card: forced backends and latent
+attention are refused.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each obstacle."""
     if not is_turboquant(subject):
         return
-    capability = subject.plan.hardware.compute_capability
+    capability, backend = subject.plan.hardware.compute_capability, subject.setting("attention_backend")
+    own = backend == "TURBOQUANT" and is_hybrid(subject)
     chunked = subject.setting("enable_chunked_prefill") is not False
     obstacles = (
-        (subject.setting("attention_backend") not in (None, "TURBOQUANT"), "attention_backend", "another attention backend is forced"),
+        (backend is not None and not own, "attention_backend", f"attention_backend {backend} cannot serve all its layers"),
         (sm(subject) < 80, "kv_cache_dtype", f"compute capability {capability} has no FlashAttention 2"),
         (bool(layer_kinds(subject) & LATENT_LAYERS), "kv_cache_dtype", "latent attention has no packed layout"),
         (is_hybrid(subject) and chunked and older(subject, 0, 27), "kv_cache_dtype", "this release dies on chunked prefills of hybrids"),

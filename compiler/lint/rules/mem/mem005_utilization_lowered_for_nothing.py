@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import decision, is_fp8_cache, utilization
+from compiler.lint.facts import has_reason, is_fp8_cache, utilization
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="MEM005", name="utilization-lowered-for-nothing", severity=Severity.INFO, traps=("util-default-expands-any-kv",))
@@ -38,10 +38,9 @@ RULE = Rule(code="MEM005", name="utilization-lowered-for-nothing", severity=Seve
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when nobody says why the utilization is TurboQuant's."""
-    chosen = decision(subject, "gpu_memory_utilization")
-    explained = chosen is not None and bool(chosen.reason or chosen.evidence)
     rented = subject.specs.hardware.host.kind == "rented"
-    if utilization(subject) == 0.85 and is_fp8_cache(subject) and rented and not explained:
+    unexplained = not has_reason(subject, "gpu_memory_utilization")
+    if utilization(subject) == 0.85 and is_fp8_cache(subject) and rented and unexplained:
         yield Hit(
             subject.setting_place("gpu_memory_utilization"),
             "utilization 0.85 with an fp8 cache, and no reason given",

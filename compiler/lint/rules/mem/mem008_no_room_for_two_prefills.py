@@ -40,7 +40,8 @@ RULE = Rule(
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when the planner warns of the transient."""
     memory = subject.plan.memory
-    if MemoryWarning.TWO_FULL_PREFILLS_TRANSIENT in memory.warnings:
+    fixed = subject.setting("kv_cache_memory_bytes") is not None
+    if fixed and MemoryWarning.TWO_FULL_PREFILLS_TRANSIENT in memory.warnings:
         free = next((part.gib for part in memory.parts if part.name == "free"), 0.0)
         yield Hit(
             subject.setting_place("kv_cache_memory_bytes"),

@@ -19,7 +19,7 @@ Another checkpoint of the same model (weight-only NVFP4 or AWQ run from 8.0 on),
 When the release was seen to serve it; then correct the model spec.
 
 ## Source
-The kernels' own floors in 0.27.1 (fp_quant 100, W4A8-fp8 90, W8A8-fp8 89, AWQ 75); vllm#43507.
+The floors in each release's snapshot (in 0.27.1 fp_quant 100, mxfp8 80, AWQ 75); vllm#43507.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from compiler.lint.facts import on_gpu, sm, version
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="QNT001", name="card-too-old-for-weights", severity=Severity.ERROR, traps=("w4a4-needs-blackwell", "fp-quant-min-sm"))
-
-FORCED_FLOORS = {"fp_quant": 100, "experts_int8": 80, "modelopt_mxfp8": 80, "mxfp8": 80, "awq_marlin": 75, "gptq_marlin": 75}
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -49,7 +47,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             "take a checkpoint in another format, or a newer card",
         )
     forced = subject.setting("quantization")
-    lowest = FORCED_FLOORS.get(str(forced), 0)
+    lowest = subject.specs.flags.min_capability.get(str(forced), 0)
     if sm(subject) < lowest:
         yield Hit(
             subject.setting_place("quantization"),

@@ -40,10 +40,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     quantization = subject.specs.model.quantization
     rows = [row for row in quantization.kernels if version(row.min_compute_capability) <= subject.capability]
     if rows and rows[-1].effective != quantization.activations:
-        capability = subject.plan.hardware.compute_capability
+        slug, capability = subject.plan.model.slug, subject.plan.hardware.compute_capability
         yield Hit(
             subject.place("profile", "model"),
-            f"{subject.plan.model.slug} is {quantization.activations}, computed as {rows[-1].effective} on {capability} ({rows[-1].kernel})",
+            f"{slug} is {quantization.activations}, computed as {rows[-1].effective} on {capability}: {rows[-1].kernel}",
             "speed measured elsewhere does not hold here",
             "nothing, if that is known; else look for a checkpoint made for this card",
         )

@@ -1,12 +1,11 @@
 """Nobody decides how many tokens are drafted.
 
 ## What it flags
-A method of speculation without `tokens` in the profile and without `num_speculative_tokens` in the engine's
-configuration.
+A method of speculation without `tokens` in the profile.
 
 ## Why it hurts
-The engine then takes the head's own number of layers or refuses, and a verdict without its depth cannot be compared:
-one default was 2 in one place and 3 in another.
+The compiler's default is used then, and a verdict without its depth cannot be compared. One bootstrap had two
+defaults for it, 2 in one place and 3 in another.
 
 ## Example
     speculation: {method: mtp}
@@ -34,10 +33,11 @@ RULE = Rule(code="SPD013", name="draft-depth-unset", severity=Severity.INFO, tra
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when no depth is given."""
-    if speculates(subject) and draft_tokens(subject) is None:
+    chosen = subject.specs.profile.speculation
+    if speculates(subject) and chosen is not None and chosen.tokens is None:
         yield Hit(
             speculation_place(subject),
-            f"{speculation_method(subject)} speculation without a number of draft tokens",
+            f"{speculation_method(subject)} speculation without a number of draft tokens; {draft_tokens(subject)} are taken",
             "the depth decides whether it wins, and the default is nobody's choice",
-            "set speculation.tokens",
+            f"write speculation.tokens: {draft_tokens(subject)}, or the depth that was measured",
         )

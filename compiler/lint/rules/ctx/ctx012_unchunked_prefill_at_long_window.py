@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="CTX013", name="unchunked-prefill-at-long-window", severity=Severity.WARNING, traps=("unchunked-activation",))
+RULE = Rule(code="CTX012", name="unchunked-prefill-at-long-window", severity=Severity.WARNING, traps=("unchunked-activation",))
 
 
 LONG = 65536

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="CTX011", name="batch-width-refused", severity=Severity.ERROR, refusal=True)
+RULE = Rule(code="CTX010", name="batch-width-refused", severity=Severity.ERROR, refusal=True)
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -29,7 +29,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import sessions
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="CTX014", name="fewer-sequences-than-sessions", severity=Severity.WARNING, traps=("max-seqs-8-loses",))
+RULE = Rule(code="CTX013", name="fewer-sequences-than-sessions", severity=Severity.WARNING, traps=("max-seqs-8-loses",))
 
 
 SMALL = 8

@@ -30,7 +30,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import is_hybrid, older
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="CTX012", name="block-larger-than-batch", severity=Severity.ERROR, traps=("mamba-align-default-2048",), refusal=True)
+RULE = Rule(code="CTX011", name="block-larger-than-batch", severity=Severity.ERROR, traps=("mamba-align-default-2048",), refusal=True)
 
 
 def check(subject: Subject) -> Iterator[Hit]:

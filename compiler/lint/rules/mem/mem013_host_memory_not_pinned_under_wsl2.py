@@ -1,0 +1,52 @@
+"""WSL2 does not pin host memory, and something here needs it pinned.
+
+## What it flags
+A WSL2 host without pinned memory and without the engine's switch for it: any engine from release 0.29 on (an error),
+`kv_offloading_size` or `cpu_offload_gb` on earlier ones.
+
+## Why it hurts
+Unified addressing does not work then: workers of 0.29 die with `UVA is not available`. Offloads copy slowly, or not
+at all.
+
+## Example
+    hardware: a-wsl2-host        # host.pinned_memory: false, no env
+    engine: vllm-0.33.0
+
+## Use instead
+    env:
+      VLLM_WSL2_ENABLE_PIN_MEMORY: {value: "1", reason: unified addressing needs pinned memory}
+
+## When to ignore
+Never for the error. The warning, when the offload was measured to pay.
+
+## Source
+`l-v029-agg16`: rejected on one day, accepted two days later with the switch on; vllm#49011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.diagnostics import Severity
+from compiler.lint.facts import environment, environment_place, older
+from compiler.lint.rule import Hit, Rule, Subject
+
+RULE = Rule(code="MEM013", name="host-memory-not-pinned-under-wsl2", severity=Severity.WARNING, traps=("wsl-pin-memory", "uva-wall"))
+
+
+SWITCH = "VLLM_WSL2_ENABLE_PIN_MEMORY"
+
+
+def check(subject: Subject) -> Iterator[Hit]:
+    """A hit for a release that dies so, else one for each offload."""
+    host = subject.specs.hardware.host
+    if host.kind != "wsl2" or host.pinned_memory or environment(subject, SWITCH) == "1":
+        return
+    fix = f'set {SWITCH} to "1"'
+    if not older(subject, 0, 29):
+        what = f"release {subject.plan.engine.release} under WSL2 without {SWITCH}"
+        yield Hit(environment_place(subject, SWITCH), what, "its workers die: `UVA is not available`", fix, severity=Severity.ERROR)
+        return
+    for name in ("kv_offloading_size", "cpu_offload_gb"):
+        if subject.setting(name):
+            yield Hit(subject.setting_place(name), f"{name} under WSL2, where host memory is not pinned", "copies are slow, or fail", fix)
