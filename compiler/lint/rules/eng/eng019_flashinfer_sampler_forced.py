@@ -29,7 +29,8 @@ from compiler.lint.facts import environment, environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
-    code="ENG019", name="flashinfer-sampler-forced", severity=Severity.WARNING, traps=("flashinfer-sampler-fault", "curand-header", "no-nvcc"),
+    code="ENG019", name="flashinfer-sampler-forced", severity=Severity.WARNING,
+    traps=("flashinfer-sampler-fault", "curand-header", "no-nvcc"),
 )  # fmt: skip
 
 
