@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, stops
 from compiler.lint.ignores import IgnoreUse
 from compiler.lint.registry import rule_by_code, rules
 from compiler.lint.rule import Hit, Rule, Stage, Subject
@@ -28,17 +28,21 @@ def apply_ignores(diagnostics: Iterable[Diagnostic], specs: SpecSet) -> list[Dia
     found = list(diagnostics)
     ignored = {entry.rule for entry in specs.profile.ignore}
     kept = [d for d in found if d.code not in ignored or _cannot_be_ignored(d)]
-    return kept + list(_about_entries(found, specs))
+    return kept + list(_about_entries(found, specs, looked_at_artifacts=not stops(kept)))
 
 
-def _about_entries(found: list[Diagnostic], specs: SpecSet) -> Iterator[Diagnostic]:
+def _about_entries(found: list[Diagnostic], specs: SpecSet, looked_at_artifacts: bool) -> Iterator[Diagnostic]:
+    """Findings about `ignore:` entries. After an error nothing is rendered, so entries about artifacts are not judged."""
     codes = [r.rule.code for r in rules()]
     for index, entry in enumerate(specs.profile.ignore):
+        registered = rule_by_code(entry.rule)
+        if registered is not None and registered.rule.stage == "artifacts" and not looked_at_artifacts:
+            continue
         of_code = [d for d in found if d.code == entry.rule]
         use = IgnoreUse(
             code=entry.rule,
             place=specs.place("profile", "ignore", index, "rule"),
-            known=entry.rule in codes,
+            known=registered is not None,
             nearest=next(iter(difflib.get_close_matches(entry.rule, codes, n=1, cutoff=0.5)), None),
             hits=len(of_code),
             kept=any(_cannot_be_ignored(d) for d in of_code),
