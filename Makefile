@@ -23,6 +23,7 @@ $(VENV)/.runtime: compiler/locks/runtime.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r compiler/locks/runtime.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q compiler images/runtime/pod
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime compiler/locks/dev.txt

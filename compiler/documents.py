@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import types
 import typing
 from typing import Any
@@ -42,7 +41,9 @@ def pages(store: SpecStore, readme: str) -> dict[str, str]:
 def _filled(text: str, parts: dict[str, str]) -> str:
     """The text with what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` replaced."""
     for name, part in parts.items():
-        text = re.sub(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", lambda m, p=part: m[1] + p + m[2], text, flags=re.DOTALL)
+        head, begin, rest = text.partition(f"<!-- begin {name} -->\n")
+        _, end, tail = rest.partition(f"<!-- end {name} -->")
+        text = head + begin + part + end + tail if begin and end else text
     return text
 
 

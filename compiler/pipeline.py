@@ -34,7 +34,7 @@ def compiled(specs: SpecSet, files: Mapping[str, bytes], options: TargetOptions 
     found = findings(Subject(specs, plan, {}), "plan")
     artifacts: list[Artifact] = []
     if not stops(apply_ignores(found, specs)):
-        artifacts, more = _rendered(plan, files | _lock(specs), options, specs)
+        artifacts, more = _rendered(plan, {**files, **_lock(specs)}, options, specs)
         found += more or findings(Subject(specs, plan, {a.path: a for a in artifacts}), "artifacts")
     kept = tuple(apply_ignores(found, specs))
     if stops(kept):

@@ -59,7 +59,7 @@ def _route_in(data: Any, loc: tuple[int | str, ...]) -> Route:
     for part in loc:
         if (isinstance(at, dict) and part in at) or (isinstance(at, (tuple, list)) and isinstance(part, int) and part < len(at)):
             route.append(part)
-            at = at[part]
+            at = at[part]  # type: ignore[index]
     return tuple(route)
 
 

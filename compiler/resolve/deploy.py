@@ -22,7 +22,7 @@ def resolve_deploy(specs: SpecSet, ledger: Ledger, image: ImagePlan) -> DeployPl
     price = latest_price(specs)
     if price is not None:
         where = str(specs.place("hardware", "prices"))
-        ledger.record("deploy.price_usd_h", price.usd_per_hour, "hardware", where, f"Read on {price.date}: {price.source or 'no source given'}.")
+        ledger.record("deploy.price_usd_h", price.usd_per_hour, "hardware", where, f"Read on {price.date}: {(price.source or 'no source given').rstrip('.')}.")
     needs_gpu = specs.engine.cuda is not None and specs.profile.target == "runpod"
     return DeployPlan(
         provider="runpod" if specs.profile.target == "runpod" else "local", clouds=chosen.clouds, data_centers=chosen.data_centers,

@@ -1,0 +1,88 @@
+"""`podwright lock` and `podwright image`: run one, show its progress, print its result, give the exit code."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from compiler.console import print_json
+from compiler.deploy.failures import DeployError
+from compiler.plan import Plan
+from compiler.schema.specset import SpecSet
+
+OK, FAILED = 0, 4
+
+
+def run_lock(specs: SpecSet, folder: Path, *, as_json: bool) -> int:
+    """Resolve the profile's lock and write it to `folder/locks`; the exit code says failed when something stayed open."""
+    from compiler.deploy.hub import HubClient
+    from compiler.deploy.lock import lock_profile, lock_text, write_lock
+    from compiler.deploy.registry import RegistryClient
+
+    path = folder / "locks" / f"{specs.name}.yaml"
+    try:
+        with _status() as say, RegistryClient(on_wait=say) as registry:
+            result = lock_profile(specs, HubClient(on_wait=say), registry, datetime.datetime.now(datetime.UTC).date().isoformat(), say)
+        changed = write_lock(path, lock_text(result))
+    except DeployError as failure:
+        return _failed(failure, as_json=as_json, kept=f"The lock in {path} is as it was." if path.exists() else "")
+    if as_json:
+        print_json(result.to_json() | {"file": str(path), "changed": changed})
+    else:
+        for problem in result.problems:
+            print(problem.formatted(), file=sys.stderr)
+        print("\n".join(f"  {change}" for change in result.changes) or "  nothing changed")
+        print(f"{path}: {'complete' if result.complete else 'incomplete, see above'}")
+    return OK if result.complete else FAILED
+
+
+def run_image(plan: Plan, bundle: Path, *, tag: str | None, network: str | None, as_json: bool) -> int:
+    """Build the image of a bundle with the Docker engine of this machine, showing each step."""
+    from compiler.deploy.image import BuildEvent, build_image
+
+    try:
+        with _status() as say:
+
+            def show(event: BuildEvent) -> None:
+                place = f"[{event.step}/{event.steps}] " if event.step is not None else ""
+                if event.kind != "output" or sys.stderr.isatty():
+                    say(f"{place}{event.text}")
+
+            built = build_image(plan, bundle, tag=tag, on_event=show, network=network)
+    except DeployError as failure:
+        return _failed(failure, as_json=as_json)
+    if as_json:
+        print_json(built.to_json())
+        return OK
+    for layer in built.layers:
+        if layer.size_bytes >= 1_000_000:
+            print(f"  {layer.size_bytes / 1e9:7.3f} GB  {layer.created_by[:110]}")
+    for warning in built.warnings:
+        print(f"  warning: {warning}", file=sys.stderr)
+    print(f"{built.tag}: {built.size_bytes / 1e9:.2f} GB in {built.seconds:.0f} s, {built.id}")
+    return OK
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[str], None]]:
+    """A function that shows the latest line: in place on a terminal, one line each elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda text: print(text, file=sys.stderr, flush=True)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True)
+    with console.status("starting") as status:
+        yield lambda text: status.update(escape(text))
+
+
+def _failed(failure: DeployError, *, as_json: bool, kept: str = "") -> int:
+    if as_json:
+        print_json({"ok": False} | failure.to_json())
+    else:
+        print(failure.formatted() + (f"\n{kept}" if kept else ""), file=sys.stderr)
+    return FAILED
