@@ -7,11 +7,15 @@ Decimal prefixes are powers of ten and binary prefixes powers of two, as the IEC
 from __future__ import annotations
 
 import re
+from typing import TypeVar
+
+N = TypeVar("N", int, float)
 
 _BINARY = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_QUANTITY = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
+_QUANTITY = re.compile(r"[ ]*([0-9]+)(\.[0-9]+)?[ ]*([A-Za-z]*)[ ]*")
+LARGEST = 1 << 60  # An exabyte: beyond it a number is a slip of the finger, and floats stop counting single tokens long before.
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -21,27 +25,27 @@ def size_bytes(text: str | int) -> int:
     """Bytes of `"80GiB"`, `"26.1GB"`, `"512MiB"` or a plain count. Raises ValueError for anything else."""
     number, suffix = _parts(text)
     if suffix in ("", "B"):
-        return _whole(number, text)
+        return _bounded(_whole(number, text), text)
     prefix = suffix.removesuffix("B")
     if not suffix.endswith("B") or prefix not in _BINARY | _DECIMAL:
-        raise ValueError(f"not a size: {text!r}; write for instance 80GiB, 26.1GB or 512MiB")
-    return round(number * (_BINARY | _DECIMAL)[prefix])
+        raise ValueError(f"not a size: {_shown(text)}; write for instance 80GiB, 26.1GB or 512MiB")
+    return _bounded(round(number * (_BINARY | _DECIMAL)[prefix]), text)
 
 
 def token_count(text: str | int) -> int:
     """Tokens of `"256Ki"`, `"1M"` or a plain count. Raises ValueError for anything else."""
     number, suffix = _parts(text)
     if suffix not in _BINARY | _DECIMAL:
-        raise ValueError(f"not a number of tokens: {text!r}; write for instance 131072, 256Ki or 1M")
-    return _whole(number * (_BINARY | _DECIMAL)[suffix], text)
+        raise ValueError(f"not a number of tokens: {_shown(text)}; write for instance 131072, 256Ki or 1M")
+    return _bounded(_whole(number * (_BINARY | _DECIMAL)[suffix], text), text)
 
 
 def duration_seconds(text: str | int | float) -> float:
     """Seconds of `"30s"`, `"2min"`, `"1.5h"` or a plain number. Raises ValueError for anything else."""
     number, suffix = _parts(text)
     if suffix and suffix not in _SECONDS:
-        raise ValueError(f"not a duration: {text!r}; write for instance 30s, 2min or 1h")
-    return number * _SECONDS.get(suffix, 1.0)
+        raise ValueError(f"not a duration: {_shown(text)}; write for instance 30s, 2min or 1h")
+    return float(_bounded(number * _SECONDS.get(suffix, 1.0), text))
 
 
 def gib(count: int | float) -> float:
@@ -54,18 +58,30 @@ def grouped(count: int) -> str:
     return f"{count:,}"
 
 
-def _parts(text: str | int | float) -> tuple[float, str]:
-    if isinstance(text, bool):
-        raise ValueError(f"not a quantity: {text!r}")
-    if isinstance(text, (int, float)):
-        return float(text), ""
-    match = _QUANTITY.match(text)
+def _parts(text: object) -> tuple[int | float, str]:
+    """The number, exact where it is whole, and the suffix."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return text, ""
+    match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     if not match:
-        raise ValueError(f"not a quantity: {text!r}; a number and a unit, for instance 80GiB, 30s or 1M")
-    return float(match[1]), match[2]
+        raise ValueError(f"not a quantity: {_shown(text)}; a number and a unit, for instance 80GiB, 30s or 1M")
+    if len(match[1]) > len(str(LARGEST)):
+        raise ValueError(f"too large: {_shown(text)}")
+    return float(match[1] + match[2]) if match[2] else int(match[1]), match[3]
 
 
-def _whole(number: float, text: object) -> int:
-    if number != int(number):
-        raise ValueError(f"not a whole number: {text!r}")
+def _whole(number: int | float, text: object) -> int:
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"not a whole number: {_shown(text)}")
     return int(number)
+
+
+def _bounded(number: N, text: object) -> N:
+    if not abs(number) <= LARGEST:
+        raise ValueError(f"too large: {_shown(text)}")
+    return number
+
+
+def _shown(text: object, limit: int = 60) -> str:
+    words = repr(text)
+    return words if len(words) <= limit else words[: limit - 1] + "…"
