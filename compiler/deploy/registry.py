@@ -76,7 +76,7 @@ def parse_reference(text: str) -> ImageReference:
     path, colon, tag = path.partition(":")
     if colon and not _TAG.fullmatch(tag):
         raise _bad(text, "what follows the colon is not a tag")
-    if not _HOST.fullmatch(registry):
+    if not _HOST.fullmatch(registry) or (registry.startswith("[") and not _is_ipv6(registry[1:].partition("]")[0])):
         raise _bad(text, "the part before the first slash is not the name of a registry")
     if not _PATH.fullmatch(path) or len(path) > 255:
         raise _bad(text, "the repository has characters that no registry takes")
@@ -91,6 +91,13 @@ def is_loopback(host: str) -> bool:
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 6
     except ValueError:
         return False
 
@@ -152,7 +159,10 @@ class RegistryClient:
         scheme, _, rest = response.headers.get("WWW-Authenticate", "").partition(" ")
         challenge = {name.lower(): quoted or bare for name, quoted, bare in _CHALLENGE.findall(rest)}
         realm = challenge.get("realm", "")
-        target = urlsplit(realm)
+        try:
+            target = urlsplit(realm)
+        except ValueError:
+            raise _closed(reference) from None
         may_be_plain = is_loopback(reference.registry) and is_loopback(target.netloc)
         if scheme.lower() != "bearer" or not target.hostname or target.scheme not in (("http", "https") if may_be_plain else ("https",)):
             raise _closed(reference)
