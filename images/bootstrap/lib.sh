@@ -84,11 +84,12 @@ sha256_of() {
 # A script that runs again inherits what its last run exported: every derived value starts from nothing.
 forget_last_run() {
   local part kept=""
+  local -a parts=()
   unset HF_HUB_OFFLINE VLLM_USE_FLASHINFER_SAMPLER PODWRIGHT_HOST_ENV
-  while IFS= read -r -d : part || [ -n "$part" ]; do
-    [ -n "$part" ] && [[ $part != */cuda*/compat ]] && kept="${kept:+$kept:}$part"
-  done <<<"${LD_LIBRARY_PATH:-}:"
-  kept=${kept//$'\n'/}
+  IFS=: read -r -a parts <<<"${LD_LIBRARY_PATH:-}"
+  for part in "${parts[@]}"; do
+    if [ -n "$part" ] && [[ $part != */cuda*/compat ]]; then kept="${kept:+$kept:}$part"; fi
+  done
   if [ -n "$kept" ]; then export LD_LIBRARY_PATH="$kept"; else unset LD_LIBRARY_PATH; fi
   if [[ ${PYTORCH_CUDA_ALLOC_CONF:-} == *expandable_segments:True* ]]; then
     warn "PYTORCH_CUDA_ALLOC_CONF asked for expandable_segments, which fails in a container (pidfd_getfd: not permitted); removed"

