@@ -11,7 +11,10 @@ SECTIONS = ("What it flags", "Why it hurts", "Example", "Use instead", "When to 
 
 FAMILIES = {
     "CTX": "Context windows, batches, scheduling",
+    "ENG": "Engine options and environment",
+    "HWR": "Hardware",
     "IGN": "Findings that a profile accepts",
+    "IMG": "Container image",
     "KVC": "KV cache, state caches, prefix caching",
     "MDL": "What a model needs: parsers, releases, parallelism, names, media",
     "MEM": "GPU memory",

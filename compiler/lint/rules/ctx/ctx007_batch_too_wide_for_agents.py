@@ -29,7 +29,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import sessions
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="CTX007", name="batch-too-wide-for-agents", severity=Severity.WARNING, traps=("batch-4096-freeze",))
+RULE = Rule(code="CTX007", name="batch-too-wide-for-agents", severity=Severity.WARNING, traps=("batch-4096-freeze", "batch16k-swift"))
 
 
 WIDE = 16384

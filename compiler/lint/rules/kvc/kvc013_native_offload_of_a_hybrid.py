@@ -1,7 +1,7 @@
 """Native KV offload keeps nothing useful of a hybrid model.
 
 ## What it flags
-`kv_offloading_size` on a model with state layers, without LMCache as its backend.
+`kv_offloading_size` on a model with state layers (Flash-Next among them), without LMCache as its backend.
 
 ## Why it hurts
 The states live outside the paged blocks that the offload moves, so a block that comes back is useless: no hit was
@@ -30,13 +30,14 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import is_hybrid
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="KVC013", name="native-offload-of-a-hybrid", severity=Severity.WARNING, traps=("native-offload-hybrid",))
+RULE = Rule(code="KVC013", name="native-offload-of-a-hybrid", severity=Severity.WARNING, traps=("native-offload-hybrid", "eviction-lost"))
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when the states would stay behind."""
     size = subject.setting("kv_offloading_size")
-    if size and is_hybrid(subject) and subject.setting("kv_offloading_backend") != "lmcache":
+    keeps_states = is_hybrid(subject) or subject.specs.model.architecture.model_type == "qwen4_exp"
+    if size and keeps_states and subject.setting("kv_offloading_backend") != "lmcache":
         yield Hit(
             subject.setting_place("kv_offloading_size"),
             f"{size} GiB of host memory for evicted blocks of a hybrid model",

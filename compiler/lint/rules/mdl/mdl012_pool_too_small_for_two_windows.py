@@ -31,7 +31,7 @@ from compiler.lint.facts import utilization
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
-    code="MDL013", name="pool-too-small-for-two-windows", severity=Severity.WARNING,
+    code="MDL012", name="pool-too-small-for-two-windows", severity=Severity.WARNING,
     traps=("util-088-capacity-wait", "fn-util-093"),
 )  # fmt: skip
 

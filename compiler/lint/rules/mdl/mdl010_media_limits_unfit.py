@@ -30,7 +30,7 @@ from compiler.lint.facts import mapping
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
-    code="MDL011", name="media-limits-unfit", severity=Severity.WARNING,
+    code="MDL010", name="media-limits-unfit", severity=Severity.WARNING,
     traps=("image-400", "video-stays-0", "mm-limit-model-specific"),
 )  # fmt: skip
 

@@ -32,7 +32,7 @@ from compiler.lint.rule import Hit, Rule, Subject
 from compiler.units import GIB
 
 RULE = Rule(
-    code="MDL012", name="offloaded-table-cannot-run", severity=Severity.ERROR,
+    code="MDL011", name="offloaded-table-cannot-run", severity=Severity.ERROR,
     traps=("fast-prefill-kills", "ple-offload-required", "ple-executor-mp", "ple-patch"),
 )  # fmt: skip
 

@@ -30,7 +30,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import on_gpu
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="MDL015", name="gpu-left-idle", severity=Severity.WARNING, traps=("tp1-silent-waste", "pipeline-bubbles"))
+RULE = Rule(code="MDL014", name="gpu-left-idle", severity=Severity.WARNING, traps=("tp1-silent-waste", "pipeline-bubbles"))
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="MDL014", name="host-memory-too-small", severity=Severity.ERROR, traps=("ple-offload-required",))
+RULE = Rule(code="MDL013", name="host-memory-too-small", severity=Severity.ERROR, traps=("ple-offload-required",))
 
 
 def check(subject: Subject) -> Iterator[Hit]:
