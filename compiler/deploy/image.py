@@ -30,6 +30,8 @@ TAIL_LINES = 20
 
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)", re.DOTALL)
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+# Lines of the builder itself, which say nothing about why a step failed.
+_BOOKKEEPING = re.compile(r"\s*---> |Removing intermediate container |Successfully (built|tagged) ")
 _EXIT_CODE = re.compile(r"returned a non-zero code: (\d+)")
 _HINTS: tuple[tuple[str, str], ...] = (
     (
@@ -176,7 +178,8 @@ class _Watch:
         """A whole line; of a progress bar that rewrites itself only the last state."""
         shown = _CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip()
         if shown:
-            self._tail.append(shown)
+            if not _BOOKKEEPING.match(shown):
+                self._tail.append(shown)
             self._emit("output", shown)
 
     def _flush(self) -> None:
@@ -264,6 +267,7 @@ def _stream(client: Any, folder: Path, dockerfile: Path, tag: str, platform: str
     """The engine's messages of one build, an exception of the way to it turned into a failure that says so."""
     from docker.errors import APIError, DockerException  # type: ignore[import-untyped,unused-ignore]
     from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError  # The SDK reads a stream from below requests.
 
     inside = "Dockerfile" if dockerfile.parent == folder else str(dockerfile.resolve())
     try:
@@ -281,7 +285,7 @@ def _stream(client: Any, folder: Path, dockerfile: Path, tag: str, platform: str
     except APIError as error:
         said = str(error.explanation or error)
         raise ImageNotBuilt("the Docker engine refuses the build", said, _hint(said)) from error
-    except (DockerException, RequestException, OSError, ValueError) as error:
+    except (DockerException, RequestException, HTTPError, OSError, ValueError) as error:
         raise ImageNotBuilt(
             "the build broke off",
             f"The Docker engine no longer answers, or not in its protocol: {error}",

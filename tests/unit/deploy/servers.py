@@ -20,6 +20,7 @@ class Request:
     path: str
     query: dict[str, list[str]]
     headers: dict[str, str]
+    body: bytes = b""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +65,15 @@ def serving(server: Server) -> Iterator[Server]:
 
         def handle_any(self) -> None:
             split = urlsplit(self.path)
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            reply = server.reply(Request(self.command, unquote(split.path), parse_qs(split.query), {k.lower(): v for k, v in self.headers.items()}))
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers = {k.lower(): v for k, v in self.headers.items()}
+            reply = server.reply(Request(self.command, unquote(split.path), parse_qs(split.query), headers, body))
             if reply is None:
                 self.close_connection = True
                 return
             self.send_response(reply.status)
-            for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
+            length = {} if "Transfer-Encoding" in reply.headers else {"Content-Length": str(len(reply.body))}
+            for name, value in {**length, **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
