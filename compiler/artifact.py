@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+
+LOCK_NAME = "bundle.lock"
+"""The file that makes a folder a bundle."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,10 +64,13 @@ def written(bundle: Bundle, folder: Path) -> bool:
     """Write `bundle` as `folder`, whole or not at all; True when anything on disk changed.
 
     The files go to a temporary folder beside it, which then takes the old one's place, so a full disk, a signal or a
-    crash leaves the old bundle as it was. Raises OSError when the place cannot be written.
+    killed program leaves the old bundle as it was. Raises OSError when the place cannot be written, or holds something
+    that is not a bundle: a folder without bundle.lock is somebody's work, and is never replaced.
     """
     if not drift(bundle, folder):
         return False
+    folder = folder.resolve()  # A link keeps pointing where it does.
+    _refuse_foreign(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -74,6 +81,17 @@ def written(bundle: Bundle, folder: Path) -> bool:
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return True
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write one file, whole or not at all, and the folders above it. Raises OSError when it cannot be written."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    staging = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        staging.write_text(text, encoding="utf-8")
+        staging.replace(file)
+    finally:
+        staging.unlink(missing_ok=True)
 
 
 def drift(bundle: Bundle, folder: Path) -> list[str]:
@@ -89,24 +107,33 @@ def drift(bundle: Bundle, folder: Path) -> list[str]:
 
 def _write_file(artifact: Artifact, folder: Path) -> None:
     file = folder / artifact.path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "wb") as stream:
-        stream.write(artifact.content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    for parent in reversed(file.relative_to(folder).parents[:-1]):
+        if not (folder / parent).is_dir():
+            (folder / parent).mkdir()
+            (folder / parent).chmod(0o755)  # The same for every umask: the folders go into images.
+    file.write_bytes(artifact.content)
     file.chmod(artifact.mode)
 
 
+def _refuse_foreign(folder: Path) -> None:
+    """Raise OSError when replacing `folder` would delete what is not a bundle."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "there is a file where the bundle's folder belongs:", str(folder))
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / LOCK_NAME).is_file():
+        raise FileExistsError(errno.EEXIST, f"this folder is not a bundle (it has no {LOCK_NAME}), so it is not replaced:", str(folder))
+
+
 def _swap(staging: Path, folder: Path) -> None:
-    """Put `staging` in `folder`'s place; a rename that fails puts the old folder back."""
+    """Put `staging` in `folder`'s place; whatever goes wrong, the old folder is back."""
     if not folder.exists():
         staging.rename(folder)
         return
     retired = folder.with_name(f".{folder.name}.old-{os.getpid()}")
-    folder.rename(retired)
     try:
+        folder.rename(retired)
         staging.rename(folder)
-    except OSError:
-        retired.rename(folder)
-        raise
-    shutil.rmtree(retired, ignore_errors=True)
+    finally:  # Also when a signal comes between the two.
+        if folder.exists():
+            shutil.rmtree(retired, ignore_errors=True)
+        else:
+            retired.rename(folder)

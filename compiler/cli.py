@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands that need them: a build must no
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -30,9 +31,10 @@ from compiler.command_support import (
     write_new,
     write_pages,
 )
-from compiler.console import counted, print_findings, print_json, table, unicode_output
+from compiler.console import counted, print_findings, print_json, table, tolerant_streams, unicode_output
 from compiler.diagnostics import Diagnostic, Severity, stops
 from compiler.load import SpecStore, data_root, image_files, load_specset
+from compiler.load.store import is_name
 
 EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, a warning); 2 wrong usage; 3 `build --check` found drift;
 4 the machine stood in the way (disk, Docker, network); 130 interrupted."""
@@ -101,7 +103,7 @@ def build(
             continue
         print_findings(found, store, least=Severity.INFO if verbose else Severity.WARNING)
         if is_refused or result is None:
-            kept = f" The bundle in {out / name} is as it was." if (out / name).exists() else ""
+            kept = f" The bundle in {out / name} is as it was." if is_name(name) and (out / name).exists() else ""
             print(f"{name}: refused, {counted(found)}.{kept}", file=sys.stderr)
             continue
         drifted = f"{out / name} differs from these specs: {', '.join(differing)}" if check and differing else str(out / name)
@@ -288,7 +290,7 @@ def new(
 
     if kind not in scaffold.KINDS:
         raise typer.BadParameter(f"one of {', '.join(scaffold.KINDS)}", param_hint="KIND")
-    if not scaffold.NAME.match(name):
+    if not scaffold.NAME.fullmatch(name):
         raise typer.BadParameter("lower-case letters, digits, dots and dashes", param_hint="NAME")
     if extends is not None and extends not in (known := spec_store([folder] if folder.is_dir() else [], False).names("profile")):
         raise typer.BadParameter(f"no profile {extends!r}; known: {', '.join(known)}", param_hint="--extends")
@@ -420,18 +422,34 @@ def docs(
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point: run the command, and turn what the machine refuses into a message and an exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
+    tolerant_streams()
     try:
-        app(args=list(argv) if argv is not None else None, standalone_mode=True)
+        _run(argv)
     except KeyboardInterrupt:
         print("podwright: interrupted; bundles on disk are as they were.", file=sys.stderr)
         sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()  # Whoever read our output has closed it; Python would complain once more at exit.
+    except BrokenPipeError:  # Whoever read our output has closed it; Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(Exit.FAILED)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         print(f"podwright: {error.strerror or error}{where}\n  why: the machine refused it; bundles on disk are as they were.\n  fix: free space, change permissions, or choose another folder with --out.", file=sys.stderr)
         sys.exit(Exit.FAILED)
+
+
+def _run(argv: Sequence[str] | None) -> None:
+    """Run the command. typer ends the program itself and hides interruptions and closed pipes in exit codes: they come out here."""
+    stdout = sys.stdout
+    try:
+        app(args=list(argv) if argv is not None else None, standalone_mode=True)
+    except SystemExit as end:
+        if end.code == Exit.INTERRUPTED:
+            raise KeyboardInterrupt from end
+        if sys.stdout is not stdout:
+            sys.stdout = stdout
+            raise BrokenPipeError from end
+        stdout.flush()
+        raise
 
 
 def _interrupt(*_: object) -> None:

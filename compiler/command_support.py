@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from compiler.artifact import Bundle, drift, written
+from compiler.artifact import Bundle, drift, write_text, written
 from compiler.console import counted, print_findings, print_json
 from compiler.diagnostics import Diagnostic, Place, located
 from compiler.load import SpecStore, data_root, load_specset, logical
@@ -42,10 +42,13 @@ def spec_store(folders: Sequence[Path], only: bool) -> SpecStore:
 
 
 def chosen_profiles(store: SpecStore, profiles: Sequence[str] | None, everything: bool) -> list[str]:
-    """The profiles to work on: those named, or every one."""
+    """The profiles to work on, once each: those named, or every one."""
     if bool(profiles) == everything:
         raise typer.BadParameter("give profiles or --all", param_hint="PROFILES")
-    return list(profiles or store.names("profile"))
+    chosen = list(dict.fromkeys(profiles or store.names("profile")))
+    if not chosen:
+        raise typer.BadParameter(f"no profile in {', '.join(map(str, store.roots))}", param_hint="--specs")
+    return chosen
 
 
 def usable_specset(store: SpecStore, profile: str, as_json: bool) -> SpecSet:
@@ -107,36 +110,40 @@ def write_bundle(bundle: Bundle, folder: Path, check: bool) -> list[str]:
 
 
 def write_generated(bundle: Bundle, folder: Path, check: bool) -> int:
-    """Write generated files (or, with `check`, complain about those that are not current)."""
-    differing = drift(bundle, folder)
-    if check:
-        for path in differing:
+    """Write generated files into a folder that may hold others (or, with `check`, complain about those that are not current)."""
+    stale = _stale({a.path: a.text for a in bundle.artifacts}, folder)
+    for path, text in stale.items():
+        if check:
             print(f"{folder / path} is not current; run the command without --check.", file=sys.stderr)
-        return Exit.DRIFTED if differing else Exit.OK
-    written(bundle, folder)
-    print(f"{len(bundle.artifacts)} files in {folder}, {len(differing)} changed")
-    return Exit.OK
+        else:
+            write_text(folder / path, text)
+    if not check:
+        print(f"{len(bundle.artifacts)} files in {folder}, {len(stale)} changed")
+    return Exit.DRIFTED if check and stale else Exit.OK
 
 
 def write_pages(pages: Mapping[str, str], root_folder: Path, check: bool) -> int:
     """Write generated pages below a checkout (or, with `check`, complain about those that are not current)."""
-    stale = [path for path, text in sorted(pages.items()) if not (root_folder / path).is_file() or (root_folder / path).read_text("utf-8") != text]
-    for path in stale:
+    stale = _stale(pages, root_folder)
+    for path, text in stale.items():
         if check:
             print(f"{path} is not current; run `make docs`.", file=sys.stderr)
         else:
-            (root_folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (root_folder / path).write_text(pages[path], encoding="utf-8")
+            write_text(root_folder / path, text)
     if not check:
         print(f"{len(pages)} pages, {len(stale)} changed")
     return Exit.DRIFTED if check and stale else Exit.OK
 
 
+def _stale(texts: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Those texts that the folder's files do not hold."""
+    return {path: texts[path] for path in sorted(texts) if not (folder / path).is_file() or (folder / path).read_bytes() != texts[path].encode()}
+
+
 def write_new(files: Mapping[str, str], folder: Path) -> None:
     """Write files that must not exist yet: nothing of the user's is overwritten."""
-    existing = [path for path in files if (folder / path).exists()]
+    existing = [path for path in files if (folder / path).exists() or (folder / path).is_symlink()]
     if existing:
         raise typer.BadParameter(f"{folder / existing[0]} exists already", param_hint="FOLDER")
     for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+        write_text(folder / path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -26,8 +27,15 @@ def print_findings(diagnostics: Iterable[Diagnostic], locator: Locator, *, least
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    """One JSON document on stdout, in ASCII where stdout takes nothing else."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=not unicode_output(), indent=2) + "\n")
+
+
+def tolerant_streams() -> None:
+    """From here on a character that stdout or stderr cannot show is printed as its escape, instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def counted(diagnostics: Sequence[Diagnostic]) -> str:

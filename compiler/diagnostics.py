@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias
 
@@ -129,11 +130,16 @@ def formatted(d: Diagnostic) -> str:
     where = d.place.path
     if d.position:
         where += f":{d.position.line}:{d.position.column}"
-    lines = [f"{where}: {d.code} {d.severity}: {d.what}"]
+    lines = [printable(f"{where}: {d.code} {d.severity}: {d.what}")]
     if d.position and d.position.text.strip():
         lines += _caret_lines(d.position)
-    lines += [f"  why: {d.why}", f"  fix: {d.fix}"]
+    lines += [printable(f"  why: {d.why}"), printable(f"  fix: {d.fix}")]
     return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """`text` on one line with control characters and direction marks escaped: what a spec holds must not steer a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _caret_lines(position: Position, width: int = 160) -> list[str]:
@@ -141,6 +147,12 @@ def _caret_lines(position: Position, width: int = 160) -> list[str]:
     start = max(0, position.column - 1 - width // 2) if len(position.text) > width else 0
     shown = position.text[start : start + width]
     offset = max(0, position.column - 1 - start)
-    length = max(1, min(position.length, len(shown) - offset)) if offset < len(shown) else 1
+    before, marked = printable(shown[:offset].replace("\t", " ")), printable(shown[offset : offset + position.length])
     gutter = f"{position.line:>5} | "
-    return [gutter + shown, " " * (len(gutter) - 2) + "| " + " " * offset + "^" + "~" * (length - 1)]
+    underline = "^" + "~" * (_columns(marked) - 1)
+    return [gutter + before + printable(shown[offset:]), " " * (len(gutter) - 2) + "| " + " " * _columns(before) + underline]
+
+
+def _columns(text: str) -> int:
+    """Columns that a terminal gives to printable text: wide characters take two, combining ones none."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.console import print_json, table
-from compiler.diagnostics import Place, dotted
-from compiler.load import SpecStore
+from compiler.diagnostics import Place, dotted, printable
+from compiler.load import SpecStore, logical
 from compiler.plan.core import Decision
 from compiler.resolve import resolve_plan
 from compiler.schema import Measurement
@@ -63,10 +63,16 @@ def listed(store: SpecStore, kind: str) -> tuple[list[tuple[str, ...]], tuple[st
     rows: list[tuple[str, ...]] = []
     for name in store.names(KIND_OF[kind]):
         spec, problems = store.spec(KIND_OF[kind], name)
-        extends = store.document(f"specs/profiles/{name}.yaml")[0].data if kind == "profiles" and spec is None else None
-        summary = spec.summary if spec is not None else f"({len(problems)} findings; see `podwright lint`)" if extends is None else str(extends.get("summary", ""))
-        rows.append((name, summary))
+        rows.append((name, spec.summary if spec is not None else _summary(store, KIND_OF[kind], name, len(problems))))
     return rows, ("NAME", "SUMMARY")
+
+
+def _summary(store: SpecStore, kind: str, name: str, problems: int) -> str:
+    """The summary of a spec that is not complete by itself: a profile that extends another, or one with findings."""
+    data = store.document(logical(kind, name))[0].data
+    if isinstance(data, dict) and "extends" in data and isinstance(data.get("summary"), str):
+        return str(data["summary"])
+    return f"({problems} findings; see `podwright lint`)"
 
 
 def print_flag(flags: FlagTable, name: str, *, as_json: bool) -> int:
@@ -120,7 +126,7 @@ def _measurement_json(reference: str, m: Measurement | None) -> dict[str, Any]:
 
 
 def _decision_text(d: Decision, specs: SpecSet, store: SpecStore) -> str:
-    lines = [f"{d.route} = {d.value}", f"  from    {d.origin}{_position(d.where, store)}", f"  reason  {d.reason}"]
+    lines = [printable(f"{d.route} = {d.value}"), f"  from    {d.origin}{_position(d.where, store)}", printable(f"  reason  {d.reason}")]
     for reference in d.evidence:
         lines.append(f"  rests   {reference}{_measured(specs.evidence.get(reference) or store.measurement(reference, Place(''))[0])}")
     return "\n".join(lines)
@@ -148,6 +154,7 @@ def _short(where: str) -> str:
 
 
 def _cut(text: str, limit: int = 60) -> str:
+    text = printable(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 KINDS = ("profile", "model", "hardware")
-NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,62}$")
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 _PROFILE = """\
 # yaml-language-server: $schema=../schemas/profile.schema.json
 kind: profile
 summary: My variation of {parent}.
-extends: {parent}            # every key that is not written here comes from there
+extends: "{parent}"          # every key that is not written here comes from there
 settings:
   # A choice that departs from the engine's default says why; evidence names a measurement in specs/evidence.
   max_num_seqs: {{value: 32, reason: I serve a handful of agents.}}
@@ -25,7 +25,7 @@ summary: {name}, to be described from its config.json.
 checkpoint:
   repo: owner/{name}         # the Hub repository
   download: 16.4GB           # bytes of its files; `podwright lock` reads them from the Hub
-served_name: {name}
+served_name: "{name}"
 architecture:                # from config.json; these numbers are an 8-billion dense model's
   name: Qwen3ForCausalLM
   model_type: qwen3

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Place, Route, Severity
-from compiler.load.store import SpecStore, extended, logical, missing_reference
+from compiler.load.store import SpecStore, extended, logical, missing_reference, name_problems
 from compiler.load.validate import validated
 from compiler.schema import EngineSpec, HardwareSpec, Measurement, ModelSpec, ProfileSpec
 from compiler.schema.flags import FlagTable
@@ -25,8 +25,9 @@ def data_root() -> Path:
 def image_files(root: Path) -> dict[str, bytes]:
     """All files below `images/`, by their path relative to it, except caches."""
     folder = root / "images"
-    found = (f for f in sorted(folder.rglob("*")) if f.is_file() and "__pycache__" not in f.parts)
-    return {f.relative_to(folder).as_posix(): f.read_bytes() for f in found}
+    found = (f for f in sorted(folder.rglob("*")) if f.is_file())
+    inside = {f.relative_to(folder): f for f in found}
+    return {path.as_posix(): f.read_bytes() for path, f in inside.items() if not any(part.startswith(".") or part == "__pycache__" for part in path.parts)}
 
 
 def load_specset(store: SpecStore, name: str, *, swap_of: str | None = None) -> tuple[SpecSet | None, list[Diagnostic]]:
@@ -34,6 +35,7 @@ def load_specset(store: SpecStore, name: str, *, swap_of: str | None = None) -> 
     if not store.exists(logical("profile", name)):
         return None, [missing_reference(store, "profile", name, Place(logical("profile", name)))]
     data, origins, problems = extended(store, name)
+    problems += name_problems("profile", name)
     if data is None:
         return None, problems
     profile, more = validated(ProfileSpec, logical("profile", name), data)
@@ -135,7 +137,7 @@ def _citations(value: Any, route: Route) -> list[tuple[Route, str]]:
     """Routes and references of all `evidence` keys inside a typed spec."""
     found: list[tuple[Route, str]] = []
     if hasattr(type(value), "model_fields"):
-        for name in value.model_fields_set:
+        for name in type(value).model_fields:
             inner = getattr(value, name)
             if name == "evidence":
                 references = inner if isinstance(inner, tuple) else (inner,)

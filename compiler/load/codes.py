@@ -14,6 +14,7 @@ CODES: dict[str, tuple[str, str]] = {
     "SPC012": ("A key that the spec must have is missing.", "The message says what belongs there."),
     "SPC013": ("A value of the wrong type, form or range.", "The message says what the key means and which form it takes."),
     "SPC014": ("The file says that it is another kind of spec than its folder holds.", "Move it to the folder of its kind."),
+    "SPC015": ("The file's name is not a name that other specs can refer to.", "Rename it: lower-case letters, digits, dots, dashes and underscores, at most 63, and the ending .yaml."),
     "SPC020": ("A name that no spec has: a model, hardware, engine, parent or swap member.", "The message names the nearest one."),
     "SPC021": ("Profiles extend each other in a circle; the message shows it.", "Let one of them stand alone."),
     "SPC022": ("Evidence that does not exist is cited.", "Correct the reference, or record the measurement in specs/evidence."),

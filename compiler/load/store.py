@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import hashlib
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from compiler import secrets
@@ -14,12 +15,19 @@ from compiler.diagnostics import Diagnostic, Place, Position, Route, Severity
 from compiler.load.flags import flag_table
 from compiler.load.validate import validated
 from compiler.load.yaml_text import MAX_BYTES, Document, parsed, shown
-from compiler.schema import FOLDERS, KINDS, EvidenceSpec, Measurement
+from compiler.schema import FOLDERS, KINDS, EvidenceSpec, Measurement, ProfileSpec, Spec
 from compiler.schema.flags import FlagTable
 from compiler.schema.lock import LockSpec
 
 MERGED = frozenset({"settings", "engine_args", "env", "container", "bridge", "watchdog", "deploy", "client"})
-_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,62}$")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+LONGEST_DATA = 8 * MAX_BYTES  # Flag snapshots and locks are written by programs, and are longer than any spec.
+_LONGEST_PART = 255  # Bytes of a file name on every file system in use.
+_SECRET = (
+    "this looks like a secret in clear ({kind}); it is not shown here",
+    "Specs are shared and go into images, manifests and logs; whoever reads one could use it.",
+    "Revoke it now, then name it under `secrets:` and store its value with the provider.",
+)
 
 
 class SpecStore:
@@ -35,6 +43,7 @@ class SpecStore:
         self._specs: dict[tuple[str, str], tuple[Any, list[Diagnostic]]] = {}
         self._flags: dict[str, FlagTable] = {}
         self._files: dict[str, Path] = {}
+        self._texts: dict[str, tuple[str | None, str | None]] = {}
         self._hashes: dict[str, str] = {}
 
     def names(self, kind: str) -> list[str]:
@@ -46,9 +55,8 @@ class SpecStore:
         """One typed spec (None when unusable) and its findings. `extends` of a profile is not followed here."""
         if (kind, name) not in self._specs:
             document, problems = self.document(logical(kind, name))
-            spec, more = validated(KINDS[kind], document.path, document.data) if document.data is not None else (None, [])
-            more += _kind_mismatch(document, kind)
-            self._specs[kind, name] = (spec, problems + more)
+            spec, more = self._typed(KINDS[kind], document, problems)
+            self._specs[kind, name] = (spec, [*problems, *more, *_kind_mismatch(document, kind), *name_problems(kind, name)])
         return self._specs[kind, name]
 
     def document(self, path: str) -> tuple[Document, list[Diagnostic]]:
@@ -65,21 +73,23 @@ class SpecStore:
         """The flag table in `specs/engines/<relative>`; a missing or foreign file is a finding at `place`."""
         path = f"specs/engines/{relative}"
         if path not in self._flags:
-            text, problem = self._text(path, limit=8 * MAX_BYTES)
+            text, problem = self._text(path, limit=LONGEST_DATA)
             if text is None:
                 return None, [_finding("SPC024", problem or "cannot be read", place, "Without its flag table no command line of this release can be checked.", "Take it with `images/engine/snapshot_flags.py` inside the engine's environment, see CONTRIBUTING.md.")]
             try:
                 self._flags[path] = flag_table(path, text)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 return None, [_finding("SPC024", f"{path} is not a flag snapshot: {shown(str(error))}", place, "No command line of this release can be checked.", "Take the snapshot again.")]
         return self._flags[path], []
 
     def engine_lock(self, relative: str, place: Place) -> tuple[bytes | None, list[Diagnostic]]:
         """The constraints lock in `specs/engines/<relative>`; a missing one is a finding at `place`."""
-        text, problem = self._text(f"specs/engines/{relative}", limit=8 * MAX_BYTES)
+        path = f"specs/engines/{relative}"
+        text, problem = self._text(path, limit=LONGEST_DATA)
         if text is None:
             return None, [_finding("SPC025", problem or "cannot be read", place, "The image would install whatever is newest that day.", "Resolve it with `images/engine/lock_release.py`, see CONTRIBUTING.md.")]
-        return text.encode(), []
+        spans = secrets.find_secrets(text)
+        return (None, [_pasted_secret(path, text, span.start, span.kind) for span in spans]) if spans else (text.encode(), [])
 
     def lock(self, profile: str) -> tuple[LockSpec, list[Diagnostic]]:
         """What `podwright lock` resolved for the profile; empty when it was never run."""
@@ -87,7 +97,7 @@ class SpecStore:
         if not self.exists(path):
             return LockSpec.model_validate({}), []
         document, problems = self.document(path)
-        spec, more = validated(LockSpec, path, document.data) if document.data is not None else (None, [])
+        spec, more = self._typed(LockSpec, document, problems)
         return spec or LockSpec.model_validate({}), problems + more
 
     def measurement(self, reference: str, place: Place) -> tuple[Measurement | None, list[Diagnostic]]:
@@ -139,7 +149,10 @@ class SpecStore:
         if text is None or start is None:
             return None
         end = re.compile(r"^  - id:", re.MULTILINE).search(text, start.end())
-        document, problems = parsed("", text[start.start() : end.start() if end else len(text)])
+        block = text[start.start() : end.start() if end else len(text)]
+        if "\\" in block or secrets.find_secrets(block):
+            return None  # The slow path finds what is hidden here, and says where.
+        document, problems = parsed("", block)
         if problems or not document.data:
             return None
         spec, more = validated(Measurement, "", document.data[0])
@@ -148,21 +161,31 @@ class SpecStore:
     def _find(self, path: str) -> Path | None:
         if path in self._files:
             return self._files[path]
+        parts = PurePosixPath(path).parts
+        if ".." in parts or max(len(part.encode(errors="replace")) for part in parts) > _LONGEST_PART:
+            return None  # A name must not lead out of the folders of specs.
         for root in self.roots:
-            file = root / Path(path).relative_to("specs")
+            file = root.joinpath(*parts[1:])
             if file.exists() or file.is_symlink():
                 self._files[path] = file
                 return file
         return None
 
     def _text(self, path: str, limit: int = MAX_BYTES) -> tuple[str | None, str | None]:
-        """The text of a logical path, or what stands in the way of reading it."""
+        """The text of a logical path, or what stands in the way of reading it; read once."""
+        if path not in self._texts:
+            self._texts[path] = self._read_text(path, limit)
+        return self._texts[path]
+
+    def _read_text(self, path: str, limit: int) -> tuple[str | None, str | None]:
         file = self._find(path)
         if file is None:
             return None, f"{path} does not exist"
         if file.is_dir():
             return None, f"{self.display(path)} is a folder, not a file"
         try:
+            if not file.is_file() and file.exists():
+                return None, f"{self.display(path)} is not a regular file"
             if file.stat().st_size > limit:
                 return None, f"{self.display(path)} has {file.stat().st_size:,} bytes; a spec has at most {limit:,}"
             content = file.read_bytes()
@@ -185,7 +208,13 @@ class SpecStore:
         spans = secrets.find_secrets(text)
         if spans:  # Nothing else of this file is read, so that no later message can echo the secret.
             return empty, [_pasted_secret(path, text, span.start, span.kind) for span in spans]
-        return parsed(path, text)
+        document, problems = parsed(path, text)
+        escaped = _escaped_secrets(document) if "\\" in text else []
+        return (empty, escaped) if escaped else (document, problems)
+
+    def _typed(self, kind: type[Spec], document: Document, problems: list[Diagnostic]) -> tuple[Any, list[Diagnostic]]:
+        """The document as a spec, unless it could not even be read."""
+        return validated(kind, document.path, document.data) if document.data is not None or not problems else (None, [])
 
 
 def logical(kind: str, name: str) -> str:
@@ -205,11 +234,13 @@ def extended(store: SpecStore, name: str) -> tuple[dict[str, Any] | None, dict[R
     for path in reversed(chain):
         data = store.document(path)[0].data
         if not isinstance(data, dict):
+            problems += [] if any(d.place.path == path for d in problems) else validated(ProfileSpec, path, data)[1]
             return None, {}, problems
         merged.pop("verified", None)
         for key, value in data.items():
             _merge_key(merged, origins, key, value, path)
-    merged.pop("extends", None)
+    if isinstance(merged.get("extends"), str):
+        del merged["extends"]  # Followed already; a value of another type stays, to be refused.
     own = chain[0] if chain else ""
     return (merged if chain else None), {route: path for route, path in origins.items() if path != own}, problems
 
@@ -254,7 +285,7 @@ def _chain(store: SpecStore, name: str) -> tuple[list[str], list[Diagnostic]]:
             if parent in seen:
                 cycle = " -> ".join([*seen[seen.index(parent) :], parent])
                 problems.append(_finding("SPC021", f"`extends` goes in a circle: {cycle}", place, "No profile in the circle has values of its own to start from.", "Let one of them stand alone."))
-            elif not _NAME.match(parent) or not store.exists(logical("profile", parent)):
+            elif not is_name(parent) or not store.exists(logical("profile", parent)):
                 problems.append(_finding("SPC020", f"no profile `{shown(parent)}` to extend", place, "Inherited values would be missing.", _near(parent, store.names("profile"))))
             else:
                 current = parent
@@ -263,7 +294,21 @@ def _chain(store: SpecStore, name: str) -> tuple[list[str], list[Diagnostic]]:
 
 def missing_reference(store: SpecStore, kind: str, name: str, place: Place) -> Diagnostic:
     """The finding for a name that no spec has, with the nearest that exists."""
-    return _finding("SPC020", f"no {kind} spec `{shown(name)}`", place, "The profile cannot be resolved without it.", _near(name, store.names(kind)))
+    fix = f"Rename {name}.yml to {name}.yaml." if store.exists(logical(kind, name).removesuffix("yaml") + "yml") else _near(name, store.names(kind))
+    return _finding("SPC020", f"no {kind} spec `{shown(name)}`", place, "The profile cannot be resolved without it.", fix)
+
+
+def is_name(name: str) -> bool:
+    """True for a text that may name a spec, and so a file and a folder."""
+    return _NAME.fullmatch(name) is not None
+
+
+def name_problems(kind: str, name: str) -> list[Diagnostic]:
+    """The finding for a file whose name is not one."""
+    if is_name(name):
+        return []
+    what = f"`{shown(name)}` is not a name: lower-case letters, digits, dots, dashes and underscores, at most 63"
+    return [_finding("SPC015", what, Place(logical(kind, name)), "It names files, folders and images, which take no other characters.", "Rename the file.")]
 
 
 def _near(name: str, known: list[str]) -> str:
@@ -282,10 +327,27 @@ def _kind_mismatch(document: Document, kind: str) -> list[Diagnostic]:
     return []
 
 
+def _escaped_secrets(document: Document) -> list[Diagnostic]:
+    """Secrets that show only once YAML's escapes are read."""
+    what, why, fix = _SECRET
+    return [
+        Diagnostic("SPC030", Severity.ERROR, what.format(kind=span.kind), why, fix, Place(document.path), dataclasses.replace(document.position(route), text=""))
+        for route, text in _strings(document.data, ()) for span in secrets.find_secrets(text)
+    ]  # fmt: skip
+
+
+def _strings(value: Any, route: Route) -> Iterator[tuple[Route, str]]:
+    if isinstance(value, str):
+        yield route, value
+    elif isinstance(value, (dict, tuple)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(key, str):
+                yield (*route, key), key
+            yield from _strings(item, (*route, key))
+
+
 def _pasted_secret(path: str, text: str, start: int, kind: str) -> Diagnostic:
     line = text.count("\n", 0, start)
     column = start - (text.rfind("\n", 0, start) + 1)
-    what = f"this looks like a secret in clear ({kind}); it is not shown here"
-    why = "Specs are shared and go into images, manifests and logs; whoever reads one could use it."
-    fix = "Revoke it now, then name it under `secrets:` and store its value with the provider."
-    return Diagnostic("SPC030", Severity.ERROR, what, why, fix, Place(path), Position(line + 1, column + 1))
+    what, why, fix = _SECRET
+    return Diagnostic("SPC030", Severity.ERROR, what.format(kind=kind), why, fix, Place(path), Position(line + 1, column + 1))

@@ -15,6 +15,9 @@ from compiler.load.yaml_text import shown
 from compiler.schema.base import Choice, Spec
 
 
+MOST_FINDINGS = 100  # Of one file: a wrong file has thousands, and nobody reads them.
+
+
 def validated(kind: type[Spec], path: str, data: Any) -> tuple[Any, list[Diagnostic]]:
     """`data` as a `kind`, or None with all that is wrong."""
     if not isinstance(data, dict):
@@ -23,7 +26,7 @@ def validated(kind: type[Spec], path: str, data: Any) -> tuple[Any, list[Diagnos
     try:
         return kind.model_validate(data), []
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
+        details = error.errors(include_url=False, include_input=False)[:MOST_FINDINGS]
         found = {(d.code, d.place.route, d.what): d for d in (_diagnostic(kind, path, data, e) for e in details)}
         return None, list(_without_union_noise(found).values())
 
@@ -34,7 +37,7 @@ def _diagnostic(kind: type[Spec], path: str, data: Any, error: ErrorDetails) -> 
         return _unknown_key(kind, path, route)
     if error["type"] == "missing":
         return _missing_key(kind, path, route, str(error["loc"][-1]))
-    what = f"`{dotted(route)}`: {_plain(error)}" if route else _plain(error)
+    what = f"`{shown(dotted(route), 120)}`: {_plain(error)}" if route else _plain(error)
     return Diagnostic("SPC013", Severity.ERROR, what, "The value cannot be used as it stands.", _meaning(kind, route), Place(path, route))
 
 
@@ -43,12 +46,12 @@ def _unknown_key(kind: type[Spec], path: str, route: Route) -> Diagnostic:
     known = sorted({name for model in _models_at(kind, route[:-1]) for name in model.model_fields})
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     fix = f"Did you mean `{close[0]}`?" if close else f"Known keys here: {', '.join(known) or 'none'}."
-    what = f"unknown key `{shown(key)}`" + (f" in `{dotted(route[:-1])}`" if len(route) > 1 else "")
+    what = f"unknown key `{shown(key)}`" + (f" in `{shown(dotted(route[:-1]), 120)}`" if len(route) > 1 else "")
     return Diagnostic("SPC011", Severity.ERROR, what, "A key that is not read would change nothing, silently.", fix, Place(path, route), on_key=True)
 
 
 def _missing_key(kind: type[Spec], path: str, route: Route, key: str) -> Diagnostic:
-    what = f"missing key `{key}`" + (f" in `{dotted(route)}`" if route else "")
+    what = f"missing key `{key}`" + (f" in `{shown(dotted(route), 120)}`" if route else "")
     return Diagnostic("SPC012", Severity.ERROR, what, "Nothing can be decided without it.", f"Add `{key}:` {_meaning(kind, (*route, key))}", Place(path, route), on_key=True)
 
 
@@ -91,7 +94,7 @@ def _meaning(kind: type[Spec], route: Route) -> str:
     for model in _models_at(kind, route[:-1]):
         field = model.model_fields.get(str(route[-1]))
         if field is not None and field.description:
-            example = next((str(m.pattern) for m in field.metadata if getattr(m, "pattern", None)), None)
+            example = next((str(m.pattern) for m in field.metadata if getattr(m, "pattern", None) and not str(m.pattern).startswith("^[^")), None)
             return field.description + (f" Form: {example}" if example else "")
     return _meaning(kind, route[:-1]) if len(route) > 1 else "See docs/specs."
 

@@ -1,7 +1,7 @@
 """Strict YAML: text to plain data with a source map. What YAML would reinterpret silently is a finding here.
 
 Refused: tabs, duplicate keys, anchors, aliases and merges, explicit tags, keys that are not text, and plain scalars that
-YAML 1.1 and 1.2 read differently (`no`, `on`, `1e6`, `010`, `1_000`, `0x1f`, `1:30`, `~`).
+YAML 1.1 and 1.2 read differently (`no`, `on`, `1e6`, `010`, `1_000`, `0x1f`, `1:30`, `2026-08-23`, `~`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from compiler.diagnostics import Diagnostic, Place, Position, Route, Severity
+from compiler.diagnostics import Diagnostic, Place, Position, Route, Severity, printable
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -21,15 +21,18 @@ except ImportError:  # a PyYAML without libyaml: slower, same result
 
 MAX_BYTES = 1 << 20  # A spec is a page or two; a megabyte is a wrong file, and parsing it would take seconds.
 MAX_DEPTH = 64  # Specs nest six levels; this bounds recursion for hostile input.
+MAX_DIGITS = 18  # More digits than any quantity of a spec has, and few enough for every JSON reader.
 
 _INT = re.compile(r"^[-+]?(0|[1-9][0-9]*)$")
 _FLOAT = re.compile(r"^[-+]?[0-9]+\.[0-9]+$")
 _AMBIGUOUS_BOOL = {"yes", "no", "on", "off", "y", "n"}
 _AMBIGUOUS_NUMBER = re.compile(
     r"^[-+]?(0[0-9_]+|0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0b[01_]+|[0-9][0-9_]*_[0-9_]*(\.[0-9_]*)?"
-    r"|[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+|\.[0-9]+([eE][-+]?[0-9]+)?|[0-9]+\.|[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?|\.(inf|Inf|INF|nan|NaN|NAN))$"
+    r"|[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+|\.[0-9]+([eE][-+]?[0-9]+)?|[0-9]+\.|[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?|[-+]?\.(inf|Inf|INF|nan|NaN|NAN)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?|=)$"
 )
-_STANDARD_TAG = "tag:yaml.org,2002:"
+_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")  # What YAML 1.1 takes for one; \r\n is one break already when text arrives here.
+_MAY_HOLD_PROPERTY = re.compile(r"(?:^|[\s\[{,:?-])[&*!]|^%", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Document:
 
 def parsed(path: str, text: str) -> tuple[Document, list[Diagnostic]]:
     """The document in `text` and everything that is wrong with it as YAML. On a syntax error its data is None."""
-    lines = tuple(text.split("\n"))
+    lines = tuple(_LINE_BREAK.split(text))
     problem = _forbidden_syntax(path, text, lines)
     if problem:
         return Document(path, lines, None, {}), [problem]
@@ -108,6 +111,9 @@ class _Reader:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._add(key_node, "SPC003", "a key must be plain text", "A mapping or list as a key has no meaning in a spec.", "Write one word before the colon.")
                 continue
+            if key == "<<" and not key_node.style:
+                self._add(key_node, "SPC007", "merges are not allowed", "A reader, and the editor's checks, must see each value where it stands.", "Write the values out, or let the profile use `extends:`.")
+                continue
             if key in result:
                 first = self.marks[(*route, key)].key_line + 1
                 self._add(key_node, "SPC004", f"duplicate key `{shown(key)}`, first on line {first}", "YAML would silently keep the last one.", "Delete one of the two.")
@@ -117,9 +123,6 @@ class _Reader:
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         text = node.value
-        if not node.tag.startswith(_STANDARD_TAG):
-            self._add(node, "SPC005", f"tag `{shown(node.tag)}` is not allowed", "Tags make YAML build objects; a spec is plain data.", "Remove the tag.")
-            return None
         if node.style:  # Quoted or block text; plain scalars have no style.
             return text
         if text in ("true", "false"):
@@ -127,9 +130,9 @@ class _Reader:
         if text in ("null", ""):
             return None
         if _INT.match(text):
-            return int(text) if len(text) < 25 else self._surprise(node, "a number this long")
+            return int(text) if len(text) <= MAX_DIGITS else self._surprise(node, f"a number of more than {MAX_DIGITS} characters, which some tools would round")
         if _FLOAT.match(text):
-            return float(text)
+            return float(text) if len(text) <= 2 * MAX_DIGITS else self._surprise(node, "a number with more digits than any tool keeps")
         if text.lower() in _AMBIGUOUS_BOOL or text in ("True", "TRUE", "False", "FALSE"):
             return self._surprise(node, "a truth value to some YAML readers and text to others", "Write true or false, or quote it if text is meant.")
         if text in ("~", "Null", "NULL") or _AMBIGUOUS_NUMBER.match(text):
@@ -146,7 +149,7 @@ class _Reader:
 
 def shown(text: str, limit: int = 60) -> str:
     """Text for a message: control characters escaped, long text cut."""
-    clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    clean = printable(text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
@@ -170,19 +173,19 @@ def _forbidden_syntax(path: str, text: str, lines: tuple[str, ...]) -> Diagnosti
         indent = line[: len(line) - len(line.lstrip())]
         if "\t" in indent and line.strip():
             return _at(path, lines, number, indent.index("\t"), "SPC001", "tab in indentation", "YAML indents with spaces only.", "Replace the tab by spaces.")
-    if "&" in text or "*" in text:
-        found = _anchor(path, text, lines)
-        if found:
-            return found
-    return _too_deep(path, text, lines)
+    return (_node_property(path, text, lines) if _MAY_HOLD_PROPERTY.search(text) else None) or _too_deep(path, text, lines)
 
 
-def _anchor(path: str, text: str, lines: tuple[str, ...]) -> Diagnostic | None:
+def _node_property(path: str, text: str, lines: tuple[str, ...]) -> Diagnostic | None:
+    """Anchors, aliases, tags and directives: composing would follow them without a trace, so the tokens are looked at."""
     try:
         for token in yaml.scan(text, Loader=_Loader):
+            mark = token.start_mark
             if isinstance(token, (yaml.AnchorToken, yaml.AliasToken)):
-                mark = token.start_mark
                 return _at(path, lines, mark.line, mark.column, "SPC007", "anchors, aliases and merges are not allowed", "A reader, and the editor's checks, must see each value where it stands.", "Write the value out, or let the profile use `extends:`.")
+            if isinstance(token, (yaml.TagToken, yaml.DirectiveToken)):
+                what = "tags are not allowed" if isinstance(token, yaml.TagToken) else "YAML directives are not allowed"
+                return _at(path, lines, mark.line, mark.column, "SPC005", what, "Tags make YAML build objects; a spec is plain data.", "Remove it, or quote the value if text is meant.")
     except yaml.YAMLError:
         return None  # Composing reports the syntax error with its place.
     return None
@@ -211,7 +214,7 @@ def _too_deep(path: str, text: str, lines: tuple[str, ...]) -> Diagnostic | None
 def _syntax_error(path: str, lines: tuple[str, ...], error: yaml.YAMLError) -> Diagnostic:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line, column = (mark.line, mark.column) if mark else _reader_error_place(lines, error)
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+    problem = ", ".join(words for words in (getattr(error, "context", None), getattr(error, "problem", None)) if words) or getattr(error, "reason", None) or "not YAML"
     what = f"not valid YAML: {shown(str(problem), 120)}"
     return _at(path, lines, min(line, max(0, len(lines) - 1)), column, "SPC001", what, "The file cannot be read at all.", "Often a missing quote, a wrong indent, or a colon inside unquoted text.")
 
