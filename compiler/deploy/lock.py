@@ -291,7 +291,9 @@ class _Run:
             return
         tried = list(dict.fromkeys(f"{f.what}" for f in self.failures))
         fixes = list(dict.fromkeys(f.fix for f in self.failures))
-        why = "\n".join([*tried, f"specs/locks/{self.specs.name}.yaml stays as it was."])
+        has_lock = self.specs.lock.repos or self.specs.lock.images
+        stays = f"specs/locks/{self.specs.name}.yaml stays as it was." if has_lock else "No lock was written."
+        why = "\n".join([*tried, stays])
         raise NothingReached(f"nothing could be resolved for {self.specs.name}", why, "\n".join(fixes))
 
     def result(self, names: Wanted, today: str) -> LockResult:

@@ -186,8 +186,13 @@ def test_one_unreachable_side_leaves_the_other(world: World) -> None:
 
 def test_when_nobody_is_reached_nothing_is_resolved(world: World) -> None:
     world.registry.answer = world.hub.answer = lambda r: None
-    with pytest.raises(NothingReached) as caught:
+    with pytest.raises(NothingReached) as first:
         world.lock()
+    assert "No lock was written" in first.value.why
+    world.hub.requests.clear()
+    world.registry.requests.clear()
+    with pytest.raises(NothingReached) as caught:
+        world.lock(LockSpec(images={world.base: digest_of(manifest())}))
     text = caught.value.formatted()
     assert world.hub.address in text
     assert world.registry.address in text
