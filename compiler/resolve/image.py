@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.plan.core import AptPackage, EnvVar, ImagePlan, Package
 from compiler.resolve.ledger import Ledger
+from compiler.resolve.system_packages import build_apt
 from compiler.schema.engine import BaseImage
 from compiler.schema.specset import SpecSet
 
@@ -36,9 +37,10 @@ def resolve_image(specs: SpecSet, ledger: Ledger) -> ImagePlan:
     return ImagePlan(
         recipe=container.recipe, prebaked=container.prebaked, base=base.image, base_digest=digest, name=name,
         name_digest=specs.lock.images.get(name), python=base.python, venv=base.venv, distribution=engine.distribution, release=engine.release, lock_file=engine.lock,
-        packages=_packages(specs), build_apt=(), cuda_apt=tuple(AptPackage(n.format(v=dashed), why) for n, why in (_COMPAT, *_TOOLKIT)) if cuda else (),
+        packages=_packages(specs), build_apt=build_apt(container.recipe, base.python, binds_numa="numa_bind" in specs.profile.engine_args), cuda_apt=tuple(AptPackage(n.format(v=dashed), why) for n, why in (_COMPAT, *_TOOLKIT)) if cuda else (),
         cuda_home=f"/usr/local/cuda-{cuda}" if cuda else None, compat_dir=f"/usr/local/cuda-{cuda}/compat" if cuda else None, public_entrypoint=base.public_entrypoint,
         ssh=container.ssh, desktop=specs.profile.desktop is not None, labels=_labels(specs),
+        torch=engine.torch if container.recipe == "vllm-cpu" else None,
     )  # fmt: skip
 
 
@@ -50,9 +52,7 @@ def base_image(specs: SpecSet) -> BaseImage:
 
 def _packages(specs: SpecSet) -> tuple[Package, ...]:
     """The extras that the profile names, and the KV store's, once each. An unknown name is a rule's business."""
-    wanted = list(specs.profile.container.extras)
-    if specs.profile.kv_store is not None and "lmcache" not in wanted:
-        wanted.append("lmcache")
+    wanted = dict.fromkeys((*specs.profile.container.extras, *(("lmcache",) if specs.profile.kv_store else ())))
     known = specs.engine.extras
     return tuple(Package(known[name].requirement, known[name].why) for name in wanted if name in known)
 

@@ -23,6 +23,7 @@ from compiler.plan.core import (
     WatchdogPlan,
 )  # fmt: skip
 from compiler.resolve.ledger import Ledger
+from compiler.resolve.start import POD_HOME
 from compiler.schema.specset import SpecSet
 from compiler.units import GIB
 
@@ -81,8 +82,9 @@ def resolve_processes(specs: SpecSet, engine: EnginePlan, network: NetworkPlan) 
     if store is not None:
         argv = ("lmcache", "server", "--chunk-size", str(store.chunk), "--separate-object-groups", "--l1-size-gb", str(store.size_gib), "--eviction-policy", "LRU")
         found.append(Process("kv-store", argv, "127.0.0.1", store.http_port))
-    if specs.profile.desktop is not None:
-        found.append(Process("desktop", ("/opt/podwright/desktop.sh",), "0.0.0.0", specs.profile.desktop.port))
+    desktop = specs.profile.desktop
+    if desktop is not None:
+        found.append(Process("desktop", (f"{POD_HOME}/finish/desktop.sh", str(desktop.port), desktop.password_env), "0.0.0.0", desktop.port))
     return tuple(found)
 
 

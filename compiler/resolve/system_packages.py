@@ -26,6 +26,6 @@ def build_apt(recipe: Recipe, python: str, *, binds_numa: bool = False) -> tuple
     own = {
         "vllm-venv": (*_EVERY, *_ENVIRONMENT, *_COMPILER, headers),
         "vllm-openai": _EVERY,
-        "vllm-cpu": (*_EVERY, *_ENVIRONMENT, *_COMPILER, headers, _CPU),
+        "vllm-cpu": (*_EVERY, *_ENVIRONMENT, *_COMPILER, _CPU),
     }[recipe]
     return (*own, _NUMA) if binds_numa else own
