@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from compiler.schema.flags import Flag, FlagKind, FlagTable
+from compiler.schema.flags import AttentionBackend, Flag, FlagKind, FlagTable
 
 FORMAT = 1
 _KINDS: dict[str, FlagKind] = {"boolean": "switch-pair", "store_true": "switch", "append": "append"}
@@ -20,7 +20,16 @@ def flag_table(path: str, text: str) -> FlagTable:
     by_option = {option: flag.dest for flag in flags for option in flag.options if option.startswith("--")}
     registries = {name: tuple(values) for name, values in raw["registries"].items() if isinstance(values, list)}
     capability = raw["registries"].get("quantization_min_capability", {})
-    return FlagTable(raw["release"], path, {f.dest: f for f in flags}, by_option, registries, capability)
+    return FlagTable(raw["release"], path, {f.dest: f for f in flags}, by_option, registries, capability, _backends(raw.get("backends", {})))
+
+
+def _backends(raw: dict[str, dict[str, Any]]) -> dict[str, AttentionBackend]:
+    return {
+        name: AttentionBackend(
+            tuple(entry["declared_kv_cache_dtypes"]), tuple(entry["head_sizes"]), tuple(entry["capabilities"]), tuple(entry["abilities"]),
+        )
+        for name, entry in raw.items() if "declared_kv_cache_dtypes" in entry
+    }  # fmt: skip
 
 
 def _flag(entry: dict[str, Any], configs: dict[str, Any]) -> Flag:

@@ -34,10 +34,21 @@ class Flag:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AttentionBackend:
+    """What one attention backend of a release declares. What it does not declare is refused; what it declares may still be."""
+
+    kv_cache_dtypes: tuple[str, ...]
+    head_sizes: tuple[int, ...]
+    capabilities: tuple[str, ...]
+    abilities: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class FlagTable:
     """All options of one release, by `dest` and by spelling, with the names that its registries know.
 
-    `min_capability` gives the lowest compute capability of a quantization method, as major * 10 + minor.
+    `min_capability` gives the lowest compute capability of a quantization method, as major * 10 + minor;
+    `backends` holds the attention backends that could be looked at on the machine that took the snapshot.
     """
 
     release: str
@@ -46,6 +57,7 @@ class FlagTable:
     by_option: dict[str, str]
     registries: dict[str, tuple[str, ...]]
     min_capability: dict[str, int]
+    backends: dict[str, AttentionBackend] = dataclasses.field(default_factory=dict)
 
     def find(self, name: str) -> Flag | None:
         """The flag for a `dest`, or for an option spelled with or without its dashes; None when the release has none."""

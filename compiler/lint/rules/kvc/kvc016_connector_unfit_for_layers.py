@@ -3,7 +3,7 @@
 ## What it flags
 `LMCacheConnectorV1` with a hybrid model or with the hybrid cache manager forced on (errors); any connector without
 hybrid support on a sliding-window model (a warning); a connector with `expandable_segments` in the allocator's
-settings (an error).
+settings, or without its `kv_role` (errors).
 
 ## Why it hurts
 Such a connector turns the hybrid cache manager off: state layers then find no common cache type and the engine exits,
@@ -46,6 +46,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     if connector is None:
         return
     place, fix = subject.setting_place("kv_transfer_config"), "use kv_store (the multi-process connector), or no connector"
+    if "kv_role" not in mapping(subject, "kv_transfer_config"):
+        yield Hit(place, f"{connector} without kv_role", "the engine refuses a connector without its role", "set kv_role to kv_both")
     if connector in WITHOUT_HYBRID_SUPPORT:
         if is_hybrid(subject):
             yield Hit(place, f"{connector} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix)
