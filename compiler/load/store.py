@@ -241,8 +241,9 @@ def extended(store: SpecStore, name: str) -> tuple[dict[str, Any] | None, dict[R
             _merge_key(merged, origins, key, value, path)
     if isinstance(merged.get("extends"), str):
         del merged["extends"]  # Followed already; a value of another type stays, to be refused.
-    own = chain[0] if chain else ""
-    return (merged if chain else None), {route: path for route, path in origins.items() if path != own}, problems
+    for key in MERGED & merged.keys():  # A merged section as a whole stands where the nearest profile writes it.
+        origins[(key,)] = next(path for path in chain if key in store.document(path)[0].data)
+    return (merged if chain else None), {route: path for route, path in origins.items() if path != chain[0]}, problems
 
 
 def _merge_key(merged: dict[str, Any], origins: dict[Route, str], key: str, value: Any, path: str) -> None:

@@ -29,7 +29,7 @@ def to_json(value: object) -> Any:
 
 def from_json(kind: type[T], data: object) -> T:
     """The inverse of `to_json` for a dataclass `kind`. Raises TypeError or KeyError for data of another shape."""
-    return typing.cast(T, _decoded(kind, data))
+    return typing.cast("T", _decoded(kind, data))
 
 
 @functools.cache
@@ -51,15 +51,24 @@ def _decoded(hint: Any, data: Any) -> Any:
     if origin is dict:
         return {key: _decoded(typing.get_args(hint)[1], item) for key, item in data.items()}
     if dataclasses.is_dataclass(hint):
-        hints = _hints(typing.cast(type, hint))
+        hints = _hints(typing.cast("type", hint))
         if set(data) != set(hints):
             raise KeyError(f"{hint}: fields differ: {sorted(set(data) ^ set(hints))}")
-        return typing.cast(Any, hint)(**{name: _decoded(hints[name], data[name]) for name in hints})
+        return typing.cast("Any", hint)(**{name: _decoded(hints[name], data[name]) for name in hints})
+    if hint is object:
+        return _frozen(data)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return hint(data)
     if hint is float and isinstance(data, int):
         return float(data)
     return data
+
+
+def _frozen(data: Any) -> Any:
+    """Free-form values: their lists are tuples in a plan, at every depth."""
+    if isinstance(data, dict):
+        return {key: _frozen(item) for key, item in data.items()}
+    return tuple(_frozen(item) for item in data) if isinstance(data, list) else data
 
 
 def _decoded_union(options: tuple[Any, ...], data: Any) -> Any:

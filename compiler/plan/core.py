@@ -69,7 +69,10 @@ class ScriptPatch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """The checkpoint and what is known about it. Sizes in bytes, contexts in tokens."""
+    """The checkpoint and what is known about it. Sizes in bytes, contexts in tokens.
+
+    `repo` is what the engine is given: a Hub repository, or the folder of a generated or mounted model.
+    """
 
     slug: str
     repo: str
@@ -81,6 +84,7 @@ class ModelPlan:
     reasoning: bool
     multimodal: bool
     generated: bool
+    folder: str | None
     disk_bytes: int
     weights_bytes: int
     bytes_read_per_token: int | None
@@ -92,6 +96,11 @@ class ModelPlan:
     config_patches: tuple[ConfigPatch, ...]
     script_patches: tuple[ScriptPatch, ...]
     chat_template_kwargs: dict[str, Scalar]
+
+    @property
+    def fetched(self) -> bool:
+        """True when the weights come from the Hub."""
+        return not self.generated and self.folder is None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

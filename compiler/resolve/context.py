@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from compiler.plan.memory import MemoryPlan
@@ -21,7 +21,7 @@ def decide_window(settings: Settings, specs: SpecSet, planned: Callable[[int], M
         settings.default("max_model_len", specs.model.context.native, "The model's native window.")
         return specs.model.context.native
     if asked != "auto":
-        return int(asked)
+        return settings.whole("max_model_len", specs.model.context.native)
     limit = largest_window(specs)
     tiers = [limit, *(tier for tier in TIERS if tier < limit)]
     fitting = next((tier for tier in tiers if planned(tier).verdict == "fits"), tiers[-1])
@@ -57,10 +57,14 @@ def decide_yarn(settings: Settings, specs: SpecSet, window: int) -> float | None
     rope: dict[str, Any] = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": specs.model.context.native}
     rope |= {key: list(value) if isinstance(value, tuple) else value for key, value in yarn.parameters.items()}
     override = {"text_config": {"rope_parameters": rope}} if yarn.location == "text-config" else {"rope_parameters": rope}
-    chosen = settings.get("hf_overrides")
-    if isinstance(chosen, dict):
-        override = {**override, **chosen}
+    override = _merged(override, settings.mapping("hf_overrides"))
     reason = yarn.reason or f"The window of {window:,} tokens is above the native {specs.model.context.native:,}."
     settings.values["hf_overrides"] = override
     settings.ledger.computed("engine.hf_overrides", override, reason, yarn.evidence)
     return factor
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both mappings; where a key holds a mapping in each, their merger, else the value of `above`."""
+    both = {key: _merged(below[key], above[key]) for key in below.keys() & above.keys() if isinstance(below[key], dict) and isinstance(above[key], dict)}
+    return {**below, **above, **both}

@@ -44,17 +44,17 @@ def resolve_engine(specs: SpecSet, ledger: Ledger, host: str, port: int) -> tupl
     engine = EnginePlan(
         slug=specs.profile.engine or "", release=specs.engine.release, distribution=specs.engine.distribution, cuda=specs.engine.cuda, argv=argv, settings=rendered,
         env=tuple(EnvVar(name, env[name], _why(ledger, name)) for name in sorted(env)), runner=inputs.model_runner, max_model_len=window,
-        max_num_seqs=int(settings.get("max_num_seqs", SEQUENCES)), max_num_batched_tokens=int(settings.get("max_num_batched_tokens", BATCHED_TOKENS)),
-        data_parallel=int(settings.get("data_parallel_size", 1)), tensor_parallel=int(settings.get("tensor_parallel_size", 1)),
+        max_num_seqs=settings.whole("max_num_seqs", SEQUENCES), max_num_batched_tokens=settings.whole("max_num_batched_tokens", BATCHED_TOKENS),
+        data_parallel=settings.whole("data_parallel_size", 1), tensor_parallel=settings.whole("tensor_parallel_size", 1),
         kv_cache_dtype=effective_kv_dtype(specs.model, settings.get("kv_cache_dtype")), drafts=drafts,
-        speculation=str((settings.get("speculative_config") or {}).get("method", "off")),
+        speculation=str(settings.mapping("speculative_config").get("method", "off")),
     )  # fmt: skip
     return model, engine, memory
 
 
 def _decide_parallelism(settings: Settings, specs: SpecSet) -> None:
-    replicas = int(settings.get("data_parallel_size", 1)) * int(settings.get("pipeline_parallel_size", 1))
-    count = max(1, specs.hardware.count // max(1, replicas))
+    replicas = settings.whole("data_parallel_size", 1) * settings.whole("pipeline_parallel_size", 1)
+    count = max(1, specs.hardware.count // replicas)
     settings.compute("tensor_parallel_size", count, f"All {specs.hardware.count} GPUs of the hardware, divided by {replicas} replicas or stages; a GPU left out would idle unseen.")
 
 
@@ -82,7 +82,7 @@ def _decide_defaults(settings: Settings, specs: SpecSet) -> None:
 def _utilization(settings: Settings) -> tuple[float, str, tuple[str, ...]]:
     if str(settings.get("kv_cache_dtype", "")).startswith("turboquant"):
         return TURBOQUANT_UTILIZATION, "TurboQuant dequantizes outside the planned share at each prefill slice.", ("qwen38-dense/a40-qwen38-tq-oom-700k",)
-    if (settings.get("speculative_config") or {}).get("method") == "dspark":
+    if settings.mapping("speculative_config").get("method") == "dspark":
         return DSPARK_UTILIZATION, "At 0.93 the draft left 220 MiB at graph capture.", ("a40-speculation/dspark-093-graph-capture-free",)
     return UTILIZATION, "Leaves room for graphs and growth outside the engine's own accounting.", ()
 

@@ -24,7 +24,7 @@ def resolve_model(specs: SpecSet, window: int, factor: float | None) -> ModelPla
     return ModelPlan(
         slug=specs.profile.model or "", repo=checkpoint.repo or model_path(specs), revision=revision_of(specs), architecture=m.architecture.name, family=m.architecture.family,
         served_names=tuple(dict.fromkeys(names)), gated=checkpoint.gated, reasoning=m.architecture.reasoning, multimodal=m.architecture.multimodal,
-        generated=checkpoint.generated, disk_bytes=_disk(specs), weights_bytes=m.weights.loaded, bytes_read_per_token=read or None, native_context=m.context.native,
+        generated=checkpoint.generated, folder=checkpoint.folder, disk_bytes=_disk(specs), weights_bytes=m.weights.loaded, bytes_read_per_token=read or None, native_context=m.context.native,
         yarn_factor=factor, quantization=f"{m.quantization.scheme} {m.quantization.activations}", kernel=kernel(specs), tokenizer=_tokenizer(specs),
         config_patches=tuple(ConfigPatch(p.file, p.key_path, p.append, p.reason) for p in m.list_patches if p.only_with == "always" or uses_mtp),
         script_patches=tuple(ScriptPatch(p.file, p.repo, p.sha256, p.reason) for p in m.engine_patches), chat_template_kwargs=dict(m.chat_template_kwargs),
@@ -39,9 +39,9 @@ def served_names(specs: SpecSet, model: ModelPlan) -> tuple[tuple[str, ...], str
 
 
 def model_path(specs: SpecSet) -> str:
-    """What `vllm serve` is given: the Hub repository, or the folder of a model generated in the pod."""
+    """What `vllm serve` is given: the Hub repository, or a folder: the owner's, or that of a generated model."""
     checkpoint = specs.model.checkpoint
-    return checkpoint.repo if checkpoint.repo and not checkpoint.generated else GENERATED_MODEL
+    return checkpoint.repo or checkpoint.folder or GENERATED_MODEL
 
 
 def revision_of(specs: SpecSet) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 from compiler.plan import from_json
 from compiler.plan.memory import MemoryPlan
@@ -18,6 +18,7 @@ from compiler.resolve.memory import (
     Weights,
     memory_plan,
 )
+from compiler.resolve.memory.inputs import MambaMode
 from compiler.resolve.settings import Settings
 from compiler.schema import ModelSpec
 from compiler.schema.model import AttentionLayers, GatedDeltaLayers, KimiDeltaLayers, LatentLayers, MambaLayers
@@ -25,34 +26,42 @@ from compiler.schema.specset import SpecSet
 from compiler.units import GIB
 
 CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # GiB of KV cache on the engine's CPU build; its own default is 4.
+CPU_SPACE_DEFAULT = 4
 
 
 def planned_memory(inputs: MemoryInputs, max_model_len: int | None = None) -> MemoryPlan:
-    """The memory plan, rounded as it is published, so that a plan read back from JSON is the same plan."""
+    """The memory plan, rounded as it is published, so that a plan read back from JSON is the same plan.
+
+    A cache or state type that the planner does not know gives a plan that refuses and says so: nothing may pass uncounted.
+    """
     if max_model_len is not None:
         inputs = dataclasses.replace(inputs, max_model_len=max_model_len)
-    return from_json(MemoryPlan, memory_plan(inputs).to_json())
+    try:
+        return from_json(MemoryPlan, memory_plan(inputs).to_json())
+    except ValueError as error:
+        known = dataclasses.replace(inputs, kv_dtype="auto", mamba_cache_dtype=None)
+        counted = dataclasses.replace(memory_plan(known), verdict="refused", reasons=(f"the planner cannot count this cache: {error}",))
+        return from_json(MemoryPlan, counted.to_json())
 
 
 def planner_inputs(specs: SpecSet, settings: Settings, env: dict[str, str]) -> MemoryInputs:
     """Everything that the planner reads, at the native window until one is decided."""
-    get = settings.get
-    window = get("max_model_len")
-    kv_bytes = get("kv_cache_memory_bytes")
-    if specs.hardware.gpu.architecture == "cpu":
-        kv_bytes = int(env.get(CPU_SPACE, "4")) * GIB
+    get, whole = settings.get, settings.whole
+    is_cpu = specs.hardware.gpu.architecture == "cpu"
+    utilization = get("gpu_memory_utilization")
     return MemoryInputs(
         engine_release=specs.engine.release, card=_card(specs), geometry=_geometry(specs.model), weights=_weights(specs.model),
-        max_model_len=window if isinstance(window, int) else specs.model.context.native, shape=_shape(specs.model),
-        tp=get("tensor_parallel_size", 1), pp=get("pipeline_parallel_size", 1), dp=get("data_parallel_size", 1),
-        dcp=get("decode_context_parallel_size", 1), expert_parallel=bool(get("enable_expert_parallel")), kv_dtype=effective_kv_dtype(specs.model, get("kv_cache_dtype")),
-        block_size=get("block_size"), mamba_cache_mode=get("mamba_cache_mode"), mamba_cache_dtype=_state_dtype(get("mamba_ssm_cache_dtype")),
-        prefix_caching=get("enable_prefix_caching"), max_num_batched_tokens=get("max_num_batched_tokens"), max_num_seqs=get("max_num_seqs"),
-        gpu_memory_utilization=get("gpu_memory_utilization"), kv_cache_memory_bytes=kv_bytes, num_gpu_blocks_override=get("num_gpu_blocks_override"),
+        max_model_len=whole("max_model_len", specs.model.context.native), shape=_shape(specs.model),
+        tp=whole("tensor_parallel_size", 1), pp=whole("pipeline_parallel_size", 1), dp=whole("data_parallel_size", 1),
+        dcp=whole("decode_context_parallel_size", 1), expert_parallel=bool(get("enable_expert_parallel")), kv_dtype=effective_kv_dtype(specs.model, get("kv_cache_dtype")),
+        block_size=whole("block_size", None), mamba_cache_mode=_state_mode(settings), mamba_cache_dtype=_state_dtype(settings.word("mamba_ssm_cache_dtype")),
+        prefix_caching=get("enable_prefix_caching") is True, max_num_batched_tokens=whole("max_num_batched_tokens", None), max_num_seqs=whole("max_num_seqs", None),
+        gpu_memory_utilization=utilization if isinstance(utilization, float) and 0 < utilization <= 1 else None,
+        kv_cache_memory_bytes=_cpu_space(env) if is_cpu else whole("kv_cache_memory_bytes", None), num_gpu_blocks_override=whole("num_gpu_blocks_override", None),
         enforce_eager=bool(get("enforce_eager")), full_cudagraphs=_full_graphs(get("compilation_config")),
         async_scheduling=get("async_scheduling") is not False, speculation=_speculation(specs, settings), language_model_only=bool(get("language_model_only")),
         custom_all_reduce=not get("disable_custom_all_reduce"), hybrid_manager=not get("disable_hybrid_kv_cache_manager"),
-        runner=_forced_runner(env), marlin_moe=_uses_marlin_experts(specs, get("moe_backend")),
+        runner=_forced_runner(env), marlin_moe=_uses_marlin_experts(specs, settings.word("moe_backend")),
     )  # fmt: skip
 
 
@@ -110,10 +119,11 @@ def _state(layers: GatedDeltaLayers | MambaLayers | KimiDeltaLayers) -> StateDim
 
 
 def _speculation(specs: SpecSet, settings: Settings) -> Speculation | None:
-    config = settings.get("speculative_config")
-    if not isinstance(config, dict):
+    config = settings.mapping("speculative_config")
+    if not config:
         return None
-    method, tokens = str(config.get("method", "")), int(config.get("num_speculative_tokens", 1))
+    method, tokens = str(config.get("method", "")), config.get("num_speculative_tokens")
+    tokens = tokens if isinstance(tokens, int) and tokens > 0 else 1
     if method != "mtp":
         draft = specs.profile.speculation.draft if specs.profile.speculation else None
         return Speculation(method, tokens, weights_bytes=(draft.loaded or 0) if draft else 0)
@@ -121,6 +131,17 @@ def _speculation(specs: SpecSet, settings: Settings) -> Speculation | None:
     full = next((group for group in specs.model.architecture.kv if group.kind in ("full", "mla", "mla-ds")), None)
     groups = (dataclasses.replace(_group(full), layers=layers),) if full is not None else ()
     return Speculation(method, tokens, groups, specs.model.weights.mtp or 0)
+
+
+def _cpu_space(env: dict[str, str]) -> int:
+    """Bytes of the CPU build's cache; what is not a whole number of GiB counts as the build's own default."""
+    asked = env.get(CPU_SPACE, "")
+    return (int(asked) if asked.isascii() and asked.isdigit() and 0 < len(asked) < 7 and int(asked) else CPU_SPACE_DEFAULT) * GIB
+
+
+def _state_mode(settings: Settings) -> MambaMode | None:
+    mode = settings.word("mamba_cache_mode")
+    return next((known for known in get_args(MambaMode) if known == mode), None)
 
 
 def _state_dtype(chosen: str | None) -> str | None:

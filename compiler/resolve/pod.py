@@ -117,7 +117,7 @@ def resolve_secrets(specs: SpecSet, ledger: Ledger) -> tuple[SecretPlan, ...]:
     """Secrets that the profile names, and those that its choices imply."""
     named = {s.env: SecretPlan(s.env, s.name or provider_name(s.env), s.required, s.purpose) for s in specs.profile.secrets}
     implied: list[tuple[str, bool, str]] = []
-    if specs.model.checkpoint.repo and not specs.model.checkpoint.generated:
+    if specs.model.checkpoint.repo:
         needed = specs.model.checkpoint.gated or specs.profile.journal is not None or specs.profile.compile_cache is not None
         implied.append(("HF_TOKEN", needed, "Read access to the Hugging Face Hub; write access where journal or compile cache are published."))
     if specs.profile.bridge.require_key:

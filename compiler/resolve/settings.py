@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from compiler.plan.core import Setting
 from compiler.resolve.ledger import Ledger
@@ -15,6 +15,7 @@ from compiler.schema.base import Choice, EngineSettings
 from compiler.schema.flags import Flag, FlagTable
 from compiler.schema.specset import SpecKind, SpecSet
 
+T = TypeVar("T")
 FIRST = ("served_model_name", "host", "port")  # Readers look for these first; the rest is alphabetical.
 
 
@@ -28,6 +29,21 @@ class Settings:
     def get(self, name: str, otherwise: Any = None) -> Any:
         """The decided value, or `otherwise`."""
         return self.values.get(name, otherwise)
+
+    def whole(self, name: str, otherwise: T) -> int | T:
+        """The decided value where it is a positive whole number, else `otherwise`: rules report what is none."""
+        value = self.values.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else otherwise
+
+    def word(self, name: str) -> str | None:
+        """The decided value where it is text, else None."""
+        value = self.values.get(name)
+        return value if isinstance(value, str) else None
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """The decided value where it is a mapping, else an empty one."""
+        value = self.values.get(name)
+        return value if isinstance(value, dict) else {}
 
     def default(self, name: str, value: Any, reason: str, evidence: tuple[str, ...] = ()) -> None:
         """Set a value that no spec chose; does nothing when one did."""
@@ -93,6 +109,9 @@ def words(name: str, value: Any, flag: Flag | None) -> Iterator[str]:
         for item in value:
             yield from (option, _word(item))
         return
+    if isinstance(value, str) and value.startswith("-"):
+        yield f"{option}={value}"  # On its own the parser would take it for an option.
+        return
     yield option
     if isinstance(value, (tuple, list)) and (flag is None or flag.kind != "json"):
         yield from (_word(item) for item in value)
@@ -109,4 +128,7 @@ def _word(value: Any) -> str:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+    """Lists as tuples at every depth, so that a plan read back from JSON is the same plan."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value

@@ -44,7 +44,7 @@ def bootstrap_phases(
         "payload": not image.prebaked, "install": not image.prebaked,
         "extras": bool(image.packages),
         "patches": bool(model.script_patches),
-        "model": not model.generated,
+        "model": model.fetched,
         "desktop": desktop is not None,
     }  # fmt: skip
     return tuple(phase for phase in _PHASES if wanted[phase])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from compiler.schema.base import (
     Bytes,
@@ -30,14 +30,21 @@ from compiler.schema.base import (
 class Checkpoint(Spec):
     """Where the weights come from."""
 
-    repo: HubRepo | None = Field(None, description="Hub repository as owner/name. Absent only for a model generated on the spot.")
+    repo: HubRepo | None = Field(None, description="Hub repository as owner/name.")
     revision: HubSha | None = Field(None, description="Commit of the repository. Absent is a finding; `podwright lock` resolves it.")
     published: Date | None = Field(None, description="When the checkpoint was published.")
     license: Text | None = Field(None, description="Licence as its publisher states it.")
     gated: bool = Field(False, description="The Hub asks for an accepted licence and a token.")
     download: Bytes = Field(description="Size of the files to download, in bytes.")
     generated: bool = Field(False, description="No weights exist: config and tokenizer are made in the pod and weights are dummies.")
+    folder: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]+$")] | None = Field(None, description="Folder inside the container with weights that the owner of the machine mounts there, instead of a Hub repository.")
     source: Text | None = Field(None, description="Where these facts were read.")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if (self.repo is not None) + self.generated + (self.folder is not None) != 1:
+            raise ValueError("say where the weights come from, in one way: `repo`, `folder`, or `generated: true`")
+        return self
 
 
 class QuantizedPart(Spec):
@@ -94,6 +101,12 @@ class AttentionLayers(Spec):
     head_dim: Annotated[int, Field(gt=0)] = Field(description="Width of a key head.")
     value_head_dim: Annotated[int, Field(gt=0)] | None = Field(None, description="Width of a value head, where it differs.")
     window: Tokens | None = Field(None, description="Window or chunk in tokens, for sliding and chunked layers.")
+
+    @model_validator(mode="after")
+    def _window_where_one_is(self) -> AttentionLayers:
+        if (self.window is None) != (self.kind == "full"):
+            raise ValueError("`window` belongs to sliding and chunked layers, and they need it")
+        return self
 
 
 class LatentLayers(Spec):
@@ -177,6 +190,12 @@ class Architecture(Spec):
     min_engine: Version | None = Field(None, description="First engine release that knows it.")
     min_transformers: Version | None = Field(None, description="First transformers release that knows it.")
     source: Text | None = Field(None, description="Where these facts were read.")
+
+    @model_validator(mode="after")
+    def _one_kv_geometry(self) -> Architecture:
+        if bool(self.kv) == (self.measured_kv is not None):
+            raise ValueError("give either `kv` or `measured_kv`: the memory of the KV cache is planned from one of them")
+        return self
 
 
 class Yarn(Spec):

@@ -26,7 +26,7 @@ from compiler.schema.base import (
 )  # fmt: skip
 from compiler.schema.engine import ImageRef
 
-DataCenter = Annotated[str, Field(pattern=r"^[A-Z]{2,3}-[A-Z]{2,3}-\d$", description="RunPod data center, for instance EU-SE-1.")]
+DataCenter = Annotated[str, Field(pattern=r"^[A-Z]{2,3}-[A-Z]{2,3}-[0-9]$", description="RunPod data center, for instance EU-SE-1.")]
 
 
 class Draft(Spec):
@@ -152,8 +152,8 @@ class Price(Spec):
 class Cuda(Reasoned):
     """Which host CUDA versions a pod may land on."""
 
-    versions: tuple[Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = Field((), description='Exact versions, quoted: ["13.0"].')
-    minimum: Annotated[str, Field(pattern=r"^\d+\.\d+$")] | None = Field(None, description="A floor instead of exact versions.")
+    versions: tuple[Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")], ...] = Field((), description='Exact versions, quoted: ["13.0"].')
+    minimum: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")] | None = Field(None, description="A floor instead of exact versions.")
 
 
 class Deploy(Reasoned):
@@ -179,7 +179,7 @@ class Client(Reasoned):
 class Ignore(Spec):
     """A finding that this profile accepts."""
 
-    rule: Annotated[str, Field(pattern=r"^[A-Z]{2,4}\d{3}$")] = Field(description="Code of the rule.")
+    rule: Annotated[str, Field(pattern=r"^[A-Z]{2,4}[0-9]{3}$")] = Field(description="Code of the rule.")
     reason: Text = Field(description="Why it is accepted here.")
 
 
