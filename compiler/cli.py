@@ -232,7 +232,7 @@ def list_specs(
 @app.command()
 def schema(
     kind: Annotated[str | None, typer.Argument(help="model, hardware, engine, profile, evidence or lock. Absent: all, written to --out.", show_default=False)] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the schemas.")] = Path("schemas"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the schemas.")] = Path("specs/schemas"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a schema on disk differs.")] = False,
 ) -> None:
     """Print the JSON Schema of one kind of spec, or write them all for editors to complete and check specs.
@@ -241,7 +241,7 @@ def schema(
 
       podwright schema profile
 
-      podwright schema --out schemas
+      podwright schema --out my-specs/schemas
     """
     from compiler import schemas
 

@@ -72,7 +72,7 @@ def _codes_page() -> str:
 
 def _spec_page(kind: str, model: type[BaseModel]) -> str:
     folder = FOLDERS.get(kind, "locks")
-    head = f"# {kind.capitalize()} spec\n\n{_doc(model)}\n\nFiles: `specs/{folder}/<name>.yaml`. Schema for editors: `schemas/{kind}.schema.json`.\n"
+    head = f"# {kind.capitalize()} spec\n\n{_doc(model)}\n\nFiles: `specs/{folder}/<name>.yaml`. Schema for editors: `specs/schemas/{kind}.schema.json`.\n"
     sections: dict[str, type[BaseModel]] = {}
     _collect(model, sections)
     return head + "".join(_section(name, section) for name, section in {"": model, **sections}.items())

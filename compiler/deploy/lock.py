@@ -22,7 +22,7 @@ from compiler.schema.specset import SpecSet
 ProblemKind: TypeAlias = Literal["unreachable", "not-found", "denied", "bad-answer", "gated", "renamed", "moved-tag", "patch"]
 Progress: TypeAlias = Callable[[str], None]
 
-MODELINE = "# yaml-language-server: $schema=../../schemas/lock.schema.json"
+MODELINE = "# yaml-language-server: $schema=../schemas/lock.schema.json"
 # Names that `podwright image` gives by default: they exist in the engine that built them and at no registry.
 LOCAL_IMAGES = "podwright/"
 
@@ -316,7 +316,7 @@ def _repos(member: SpecSet) -> list[tuple[str, str | None]]:
     """Repositories of one model: checkpoint, draft in use, tokenizer; each with the commit that its spec pins."""
     checkpoint, tokenizer, speculation = member.model.checkpoint, member.model.tokenizer, member.profile.speculation
     found: list[tuple[str, str | None]] = []
-    if checkpoint.repo and not checkpoint.generated:
+    if checkpoint.repo:
         found.append((checkpoint.repo, checkpoint.revision))
     if speculation is not None and speculation.method != "off" and speculation.draft is not None:
         found.append((speculation.draft.repo, speculation.draft.revision))

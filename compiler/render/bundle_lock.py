@@ -43,7 +43,7 @@ def _flag_snapshot(plan: Plan) -> str | None:
 def _revisions(plan: Plan) -> Iterable[tuple[str, str | None]]:
     members = [(m.model, m.engine) for m in plan.swap.members] if plan.swap else []
     for model, engine in [(plan.model, plan.engine), *members]:
-        if not model.generated:
+        if model.fetched:
             yield model.repo, model.revision
         yield from ((draft.repo, draft.revision) for draft in engine.drafts)
         if model.tokenizer:

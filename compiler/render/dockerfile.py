@@ -91,7 +91,7 @@ def _dockerfile(plan: Plan, parts: list[str]) -> bytes:
     return rendered(
         f"Dockerfile-{image.recipe}.j2",
         image=image, context=CONTEXT, uv_version=UV_VERSION, parts=parts, requirement=engine_requirement(image),
-        packages=image.packages, verified=[engine_requirement(image), *packages],
+        packages=image.packages, verified=[engine_requirement(image) if image.exact_release else image.distribution, *packages],
         build_apt=[p.name for p in image.build_apt], cuda_apt=[p.name for p in image.cuda_apt],
         generated_model=plan.engine.argv[2] if plan.model.generated else "",
         labels=image.labels, entrypoint=[], command=["/opt/podwright/bootstrap.sh"],

@@ -59,7 +59,7 @@ def _engine(plan: Plan, name: str, model: ModelPlan, engine: EnginePlan) -> cont
 
 
 def _fetches(model: ModelPlan, engine: EnginePlan) -> tuple[contract.Fetch, ...]:
-    own = () if model.generated else (contract.Fetch("model", model.repo, model.revision, model.disk_bytes),)
+    own = () if not model.fetched else (contract.Fetch("model", model.repo, model.revision, model.disk_bytes),)
     drafts = tuple(contract.Fetch("draft", draft.repo, draft.revision, None) for draft in engine.drafts)
     tokenizer = (contract.Fetch("tokenizer", model.tokenizer.repo, model.tokenizer.revision, None),) if model.tokenizer else ()
     return (*own, *drafts, *tokenizer)

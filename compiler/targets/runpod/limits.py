@@ -52,6 +52,10 @@ def _placement_problems(plan: Plan) -> Iterator[str]:
     deploy = plan.deploy
     if not plan.hardware.runpod_ids:
         yield f"hardware {plan.hardware.slug} has no RunPod GPU id, so no pod can be asked for"
+    volume = plan.storage.mount_path
+    for model in (plan.model, *(m.model for m in (plan.swap.members if plan.swap else ()))):
+        if model.folder and not (volume and model.folder.startswith(f"{volume}/")):
+            yield f"the weights of {model.slug} lie in {model.folder}, which no network volume of the pod holds"
     if deploy.cuda_versions and deploy.min_cuda:
         yield f"both exact CUDA versions and the floor {deploy.min_cuda} are asked for; RunPod takes one of them"
     for version in (*deploy.cuda_versions, *((deploy.min_cuda,) if deploy.min_cuda else ())):

@@ -62,7 +62,7 @@ def example_model(**changes: Any) -> ModelPlan:
     """A dense model of 26 GB."""
     values: dict[str, Any] = dict(
         slug="example", repo="owner/Example-30B", revision=SHA, architecture="Qwen3ForCausalLM", family="qwen3", served_names=("example",),
-        gated=False, reasoning=True, multimodal=False, generated=False, disk_bytes=26_000_000_000, weights_bytes=25_000_000_000,
+        gated=False, reasoning=True, multimodal=False, generated=False, folder=None, disk_bytes=26_000_000_000, weights_bytes=25_000_000_000,
         bytes_read_per_token=None, native_context=262144, yarn_factor=None, quantization="awq-int4", kernel="marlin", tokenizer=None,
         config_patches=(), script_patches=(), chat_template_kwargs={},
     )  # fmt: skip

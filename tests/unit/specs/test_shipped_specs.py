@@ -97,7 +97,7 @@ def test_spec_is_valid(kind: str, path: Path) -> None:
 @pytest.mark.parametrize(("kind", "path"), ALL)
 def test_first_line_names_the_schema(kind: str, path: Path) -> None:
     first = path.read_text(encoding="utf-8").splitlines()[0]
-    assert first == f"# yaml-language-server: $schema=../../schemas/{kind}.schema.json"
+    assert first == f"# yaml-language-server: $schema=../schemas/{kind}.schema.json"
 
 
 @pytest.mark.parametrize(("kind", "path"), ALL)

@@ -32,14 +32,9 @@ RULE = Rule(code="PIN001", name="checkpoint-not-pinned", severity=Severity.WARNI
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit without a commit."""
     model = subject.plan.model
-    if model.generated:
+    if not model.fetched:
         return
-    if subject.specs.model.checkpoint.repo is None:
-        what = f"{model.slug} names no repository"
-        yield Hit(
-            subject.place("model", "checkpoint"), what, "there is nothing to download, and the pod cannot serve", "set checkpoint.repo"
-        )
-    elif model.revision is None:
+    if model.revision is None:
         what = f"{model.repo} is not pinned to a commit"
         fix = f"run `podwright lock {subject.plan.profile}`, or set checkpoint.revision"
         yield Hit(
