@@ -40,7 +40,7 @@ def resolve_image(specs: SpecSet, ledger: Ledger) -> ImagePlan:
         packages=_packages(specs), build_apt=build_apt(container.recipe, base.python, binds_numa="numa_bind" in specs.profile.engine_args), cuda_apt=tuple(AptPackage(n.format(v=dashed), why) for n, why in (_COMPAT, *_TOOLKIT)) if cuda else (),
         cuda_home=f"/usr/local/cuda-{cuda}" if cuda else None, compat_dir=f"/usr/local/cuda-{cuda}/compat" if cuda else None, public_entrypoint=base.public_entrypoint,
         ssh=container.ssh, desktop=specs.profile.desktop is not None, labels=_labels(specs),
-        torch=engine.torch if container.recipe == "vllm-cpu" else None,
+        torch=engine.torch if container.recipe == "vllm-cpu" else None, exact_release=not engine.preview,
     )  # fmt: skip
 
 

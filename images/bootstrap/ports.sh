@@ -3,11 +3,14 @@
 # The kernel's table is read directly, because small images have neither ss nor netstat.
 
 phase_ports() {
-  local port
+  local port checked=""
   for port in "${PORTS[@]}"; do
+    if [ "$port" = "$ENDPOINT_PORT" ]; then port=${VL_PROXY_PORT:-$port}; fi
+    if [ "$port" = "$ENGINE_PORT" ]; then port=${VL_PORT:-$port}; fi
     port_is_free "$port"
+    checked="$checked $port"
   done
-  log "ports ${PORTS[*]} are free"
+  log "free ports:$checked"
 }
 
 port_is_free() {

@@ -105,6 +105,16 @@ def test_taken_port_is_fatal_and_names_its_owner(tmp_path: Path) -> None:
     assert "VL_PORT" in outcome.fatal
 
 
+def test_another_port_is_the_cure_for_a_taken_one(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port, other = taken.getsockname()[1], _free_port()
+        pod = FakePod(tmp_path, plan_with(network=NetworkPlan((), 8080, port, "127.0.0.1", (port,), ())))
+        outcome = pod.run(VL_PORT=str(other))
+    assert f"free ports: {other}" in outcome.log and outcome.code == 0
+
+
 def test_missing_curand_switches_the_sampler_off(tmp_path: Path) -> None:
     plan = plan_with(engine=example_engine(env=(EnvVar("VLLM_USE_FLASHINFER_SAMPLER", "1"),)))
     outcome = FakePod(tmp_path, plan, curand=False).run()

@@ -84,6 +84,11 @@ def test_release_without_lock_is_installed_by_its_exact_number() -> None:
     assert "install-engine.sh /opt/venv 3.12 0.13.9 /opt/podwright/lock vllm==0.27.1" in dockerfile(example_plan(image=example_image(lock_file=None)))
 
 
+def test_preview_image_is_not_asked_for_a_release_number() -> None:
+    assert "verify.py vllm==0.27.1 " in dockerfile(example_plan())
+    assert "verify.py vllm fastokens==0.3.5" in dockerfile(example_plan(image=example_image(exact_release=False)))
+
+
 def test_ssh_and_desktop_only_when_asked_for() -> None:
     plain = dockerfile(example_plan())
     assert "openssh" not in plain and "x11vnc" not in plain
