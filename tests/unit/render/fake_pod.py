@@ -112,7 +112,7 @@ class FakePod:
         self._write(path, text, mode)
         return self.root / path
 
-    def run(self, *arguments: str, timeout: float = 20.0, **env: str) -> Outcome:
+    def run(self, *arguments: str, timeout: float = 90.0, **env: str) -> Outcome:
         """Run the bootstrap. When it holds the container open after a fatal error, end it as a provider would: with SIGTERM."""
         result = self.root / "result.json"
         result.unlink(missing_ok=True)
