@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -19,8 +20,10 @@ from tests.integration.parts import docker_host
 from tests.unit.render.plans import example_image, example_plan
 
 pytestmark = pytest.mark.real_docker
-TAG = "podwright-test/image-command:1"
-STAND_IN = "podwright-test/shell:1"
+# Names of this process alone: tests may run side by side in one engine.
+TAG = f"podwright-test/image-command:{os.getpid()}"
+STAND_IN = f"podwright-test/shell:{os.getpid()}"
+BROKEN = f"podwright-test/broken:{os.getpid()}"
 PLAN = example_plan(image=example_image(name=TAG))
 
 
@@ -87,7 +90,7 @@ def test_a_bundle_becomes_an_image_that_runs(engine: str, tmp_path: Path) -> Non
 
 
 def test_the_failing_step_its_last_words_and_no_tag(engine: str, tmp_path: Path) -> None:
-    plan = dataclasses.replace(PLAN, image=example_image(name="podwright-test/broken:1"))
+    plan = dataclasses.replace(PLAN, image=example_image(name=BROKEN))
     folder = bundle(tmp_path / "b", "RUN echo before; echo the reason >&2; exit 7", "RUN echo never")
     with pytest.raises(StepFailed) as caught:
         build_image(plan, folder, network="none", base_override=STAND_IN)
@@ -96,7 +99,7 @@ def test_the_failing_step_its_last_words_and_no_tag(engine: str, tmp_path: Path)
     assert failure.what.startswith("step 2 of 3 failed: RUN echo before")
     assert "exit code 7" in failure.why
     assert sorted(failure.tail) == ["before", "the reason"]  # The engine promises no order between the two streams.
-    assert docker(engine, "image", "ls", "-q", "podwright-test/broken:1") == ""
+    assert docker(engine, "image", "ls", "-q", BROKEN) == ""
 
 
 def test_a_base_that_cannot_be_pulled(tmp_path: Path) -> None:
@@ -107,7 +110,7 @@ def test_a_base_that_cannot_be_pulled(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_build_leaves_no_tag(engine: str, tmp_path: Path) -> None:
-    plan = dataclasses.replace(PLAN, image=example_image(name="podwright-test/interrupted:1"))
+    plan = dataclasses.replace(PLAN, image=example_image(name=BROKEN))
     folder = bundle(tmp_path / "b", "RUN echo started", "RUN dd if=/dev/zero of=/zeros bs=1000 count=3000", "RUN echo last")
 
     def stop(event: BuildEvent) -> None:
@@ -116,4 +119,4 @@ def test_an_interrupted_build_leaves_no_tag(engine: str, tmp_path: Path) -> None
 
     with pytest.raises(KeyboardInterrupt):
         build_image(plan, folder, on_event=stop, network="none", base_override=STAND_IN)
-    assert docker(engine, "image", "ls", "-q", "podwright-test/interrupted:1") == ""
+    assert docker(engine, "image", "ls", "-q", BROKEN) == ""

@@ -24,6 +24,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)  # Nothing leaves this machine.
     server = Hub()
     server.repos[NAME] = Repo(SHA, {"a.safetensors": 10, "b.safetensors": 20, "config.json": 3}, {"patch.py": b"print(1)\n"})
     with serving(server):
