@@ -56,7 +56,8 @@ def load_specset(store: SpecStore, name: str, *, swap_of: str | None = None) -> 
     problems += more + lock_problems
     swap = tuple(dataclasses.replace(member, lock=lock.over(member.lock)) for member in swap)
     paths = _paths(name, profile)
-    inputs = tuple((path, store.file_hash(path)) for path in _inputs(store, name, paths, origins, flags, evidence, engine.lock))
+    own = {path: store.file_hash(path) for path in _inputs(store, name, paths, origins, flags, evidence, engine.lock)}
+    inputs = tuple(sorted({**dict(pair for member in swap for pair in member.inputs), **own}.items()))
     specset = SpecSet(name, profile, model, hardware, engine, flags, lock, swap, evidence, paths, origins, inputs, engine_lock)
     return (None if any(d.is_error for d in problems) else specset), problems
 
