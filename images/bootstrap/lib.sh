@@ -5,8 +5,9 @@ declare -A HOST_ENV=()
 HOLDER=0
 
 log() {
-  local line
-  line="[bootstrap] $(date -u +%H:%M:%S) $*"
+  local now line
+  TZ=UTC0 printf -v now '%(%H:%M:%S)T' -1
+  line="[bootstrap] $now $*"
   printf '%s\n' "$line"
   printf '%s\n' "$line" >>"$LOG_DIR/bootstrap.log" 2>/dev/null || true
 }

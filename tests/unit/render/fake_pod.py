@@ -8,12 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
 from compiler.plan.core import Plan
 from compiler.render.bootstrap import render_bootstrap
 from tests.unit.render.plans import MANIFEST, REPOSITORY, static_files
+
+PACKAGES = sysconfig.get_path("purelib")
+"""Where `packaging` and huggingface_hub are; without `site`, Python starts in a third of the time."""
 
 SMI = """#!/bin/bash
 [ -n "$FAKE_DRIVER" ] || { echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."; exit 9; }
@@ -91,7 +95,7 @@ class FakePod:
         self._write("opt/podwright/runtime/pod/__main__.py", RUNTIME)
         self._write("opt/site/torch.py", TORCH)
         self._write("opt/.image_prebaked", "recipe=vllm-venv engine=vllm==0.27.1\n")
-        self._write("opt/venv/bin/python", f'#!/bin/bash\nexport PYTHONPATH="{root}/opt/site:${{PYTHONPATH:-}}"\nexec {sys.executable} "$@"\n', 0o755)
+        self._write("opt/venv/bin/python", f'#!/bin/bash\nexport PYTHONPATH="{root}/opt/site:${{PYTHONPATH:-}}:{PACKAGES}"\nexec {sys.executable} -S "$@"\n', 0o755)
         self._write("opt/venv/bin/vllm", "#!/bin/bash\n", 0o755)
         self._write("fake-bin/nvidia-smi", SMI, 0o755)
         self._write("fake-bin/df", DISK, 0o755)
