@@ -39,7 +39,7 @@ def load_specset(store: SpecStore, name: str, *, swap_of: str | None = None) -> 
     if data is None:
         return None, problems
     profile, more = validated(ProfileSpec, logical("profile", name), data)
-    problems += [_at_origin(d, origins) for d in more]
+    problems += store.without_echoes(problems, [_at_origin(d, origins) for d in more])
     if profile is None:
         return None, problems + _reference_problems(store, data, origins, name)
     parts, more = _parts(store, name, profile, origins)

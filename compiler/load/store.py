@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,6 +20,7 @@ from compiler.schema.lock import LockSpec
 
 MERGED = frozenset({"settings", "engine_args", "env", "container", "bridge", "watchdog", "deploy", "client"})
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|\n[ \t]*)")
 LONGEST_DATA = 8 * MAX_BYTES  # Flag snapshots and locks are written by programs, and are longer than any spec.
 _LONGEST_PART = 255  # Bytes of a file name on every file system in use.
 _SECRET = (
@@ -138,9 +138,15 @@ class SpecStore:
         if file is None:
             return path
         try:
-            return file.resolve().relative_to(Path.cwd().resolve()).as_posix()
-        except ValueError:
+            return (file.parent.resolve() / file.name).relative_to(Path.cwd().resolve()).as_posix()
+        except (ValueError, OSError, RuntimeError):  # Elsewhere, or behind links that go in circles.
             return file.as_posix()
+
+    def without_echoes(self, problems: list[Diagnostic], more: list[Diagnostic]) -> list[Diagnostic]:
+        """`more` without wrong values that are nothing but what `problems` refused to read."""
+        refused = {(d.place.path, d.position.line, d.position.column) for d in problems if d.position}
+        places = [self.locate(d.place) for d in more]
+        return [d for d, at in zip(more, places, strict=True) if d.code != "SPC013" or at is None or (d.place.path, at.line, at.column) not in refused]
 
     def _record_block(self, topic: str, record: str) -> Measurement | None:
         """Fast path: only the record's own lines are parsed. None when they do not stand out in the text."""
@@ -208,13 +214,13 @@ class SpecStore:
         spans = secrets.find_secrets(text)
         if spans:  # Nothing else of this file is read, so that no later message can echo the secret.
             return empty, [_pasted_secret(path, text, span.start, span.kind) for span in spans]
-        document, problems = parsed(path, text)
-        escaped = _escaped_secrets(document) if "\\" in text else []
-        return (empty, escaped) if escaped else (document, problems)
+        escaped = _escaped_secrets(path, text) if "\\" in text else []
+        return (empty, escaped) if escaped else parsed(path, text)
 
     def _typed(self, kind: type[Spec], document: Document, problems: list[Diagnostic]) -> tuple[Any, list[Diagnostic]]:
         """The document as a spec, unless it could not even be read."""
-        return validated(kind, document.path, document.data) if document.data is not None or not problems else (None, [])
+        spec, more = validated(kind, document.path, document.data) if document.data is not None or not problems else (None, [])
+        return spec, self.without_echoes(problems, more)
 
 
 def logical(kind: str, name: str) -> str:
@@ -328,23 +334,29 @@ def _kind_mismatch(document: Document, kind: str) -> list[Diagnostic]:
     return []
 
 
-def _escaped_secrets(document: Document) -> list[Diagnostic]:
+def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """`text` with YAML's numeric escapes and continued lines read, and the places (there, here) where the two part."""
+    parts: list[str] = []
+    moved = [(0, 0)]
+    length = end = 0
+    for match in _ESCAPE.finditer(text):
+        code = match[1] or match[2] or match[3]
+        value = chr(int(code, 16)) if code and int(code, 16) < 0x110000 else ""
+        parts += [text[end : match.start()], value]
+        length += match.start() - end + len(value)
+        end = match.end()
+        moved.append((length, end))
+    return "".join([*parts, text[end:]]), moved
+
+
+def _escaped_secrets(path: str, text: str) -> list[Diagnostic]:
     """Secrets that show only once YAML's escapes are read."""
-    what, why, fix = _SECRET
-    return [
-        Diagnostic("SPC030", Severity.ERROR, what.format(kind=span.kind), why, fix, Place(document.path), dataclasses.replace(document.position(route), text=""))
-        for route, text in _strings(document.data, ()) for span in secrets.find_secrets(text)
-    ]  # fmt: skip
-
-
-def _strings(value: Any, route: Route) -> Iterator[tuple[Route, str]]:
-    if isinstance(value, str):
-        yield route, value
-    elif isinstance(value, (dict, tuple)):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(key, str):
-                yield (*route, key), key
-            yield from _strings(item, (*route, key))
+    plain, moved = _unescaped(text)
+    found = []
+    for span in secrets.find_secrets(plain):
+        there, here = max(pair for pair in moved if pair[0] <= span.start)
+        found.append(_pasted_secret(path, text, here + span.start - there, span.kind))
+    return found
 
 
 def _pasted_secret(path: str, text: str, start: int, kind: str) -> Diagnostic:

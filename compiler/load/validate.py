@@ -8,6 +8,7 @@ import typing
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from compiler.diagnostics import Diagnostic, Place, Route, Severity, dotted
@@ -15,6 +16,17 @@ from compiler.load.yaml_text import shown
 from compiler.schema.base import Choice, Spec
 
 
+_PLAIN = {
+    "string_pattern_mismatch": "the text does not have the form that this key needs",
+    "string_type": "text belongs here; quote it",
+    "int_type": "a whole number belongs here",
+    "float_type": "a number belongs here",
+    "bool_type": "true or false belongs here",
+    "tuple_type": "a list belongs here",
+    "dict_type": "a mapping of keys to values belongs here",
+    "model_type": "a mapping of keys to values belongs here",
+}
+"""What the library says in the words of Python, in the words of YAML."""
 MOST_FINDINGS = 100  # Of one file: a wrong file has thousands, and nobody reads them.
 
 
@@ -82,8 +94,8 @@ def _without_union_noise(found: dict[Any, Diagnostic]) -> dict[Any, Diagnostic]:
 def _plain(error: ErrorDetails) -> str:
     """The error in words, without the library's prefixes."""
     message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "string_pattern_mismatch":
-        return "the text does not have the form that this key needs"
+    if error["type"] in _PLAIN:
+        return _PLAIN[error["type"]]
     return message[0].lower() + message[1:]
 
 
@@ -94,9 +106,14 @@ def _meaning(kind: type[Spec], route: Route) -> str:
     for model in _models_at(kind, route[:-1]):
         field = model.model_fields.get(str(route[-1]))
         if field is not None and field.description:
-            example = next((str(m.pattern) for m in field.metadata if getattr(m, "pattern", None) and not str(m.pattern).startswith("^[^")), None)
-            return field.description + (f" Form: {example}" if example else "")
+            return " ".join(dict.fromkeys((field.description, *_forms(field))))
     return _meaning(kind, route[:-1]) if len(route) > 1 else "See docs/specs."
+
+
+def _forms(field: FieldInfo) -> list[str]:
+    """The form that a key's value takes: what its type says of itself, else its pattern."""
+    inner = [m.description for arg in typing.get_args(field.annotation) for m in getattr(arg, "__metadata__", ()) if isinstance(m, FieldInfo) and m.description]
+    return inner or [f"Form: {m.pattern}" for m in field.metadata if getattr(m, "pattern", None) and not m.pattern.startswith("^[^")]
 
 
 def _models_at(kind: type[BaseModel], route: Route) -> list[type[BaseModel]]:
