@@ -44,7 +44,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if backend in (None, "auto") or not is_moe(subject):
         return
     stored = {part.weights for part in quantization.parts if part.part == "routed-experts"}
-    unquantized = bool(stored) and stored <= WIDE or (not stored and quantization.scheme == "none")
+    unquantized = (bool(stored) and stored <= WIDE) or (not stored and quantization.scheme == "none")
     nvfp4 = "nvfp4" in stored or (not stored and quantization.scheme == "nvfp4")
     capability = subject.plan.hardware.compute_capability
     reasons = (

@@ -55,4 +55,5 @@ def check(subject: Subject) -> Iterator[Hit]:
     for applies, why in obstacles:
         if applies:
             what = f"attention_backend {name} cannot serve {subject.plan.model.slug}: {why}"
-            yield Hit(subject.setting_place("attention_backend"), what, "the engine refuses while it builds the first attention layer", "leave attention_backend unset")
+            place, refused = subject.setting_place("attention_backend"), "the engine refuses while it builds the first layer"
+            yield Hit(place, what, refused, "leave attention_backend unset")
