@@ -44,6 +44,9 @@ _REFERENCE = r"(?!/|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![A-Za-z0-9+/=-])|[a-z]+(?:[-
 _VALUE = rf"{_REFERENCE}(?P<secret>(?=[A-Za-z+/_=-]*[0-9])(?=[0-9+/_=-]*[A-Za-z])[A-Za-z0-9+/_=-]{{20,}})(?![A-Za-z0-9.])"
 _NAMED_VALUE = rf"(?:{_NAME}(?:{_ASSIGN}|{_PAIR})|--[A-Za-z0-9_-]{{0,40}}?{_NAME}{_NEXT_WORD}){_VALUE}"
 
+_PEM = r"-----{} [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
+_PRIVATE_KEY = _PEM.format("BEGIN") + r"(?:(?!-----END)[\s\S]){0,16384}(?:" + _PEM.format("END") + ")?"
+
 SHAPES: tuple[Shape, ...] = (
     _shape("Hugging Face token", "hf_ api_org_", r"(?:hf_|api_org_)[A-Za-z0-9]{20,}"),
     _shape("Anthropic key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,}"),
@@ -59,8 +62,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("Docker token", "dckr_", r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
     _shape("NVIDIA key", "nvapi-", r"nvapi-[A-Za-z0-9_-]{30,}"),
     _shape("Groq key", "gsk_", r"gsk_[A-Za-z0-9]{30,}"),
-    Shape("private key", ("PRIVATE KEY",), re.compile(
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\s\S]){0,16384}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?")),
+    Shape("private key", ("PRIVATE KEY",), re.compile(_PRIVATE_KEY)),
     _shape("age key", "AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[A-Z0-9]{20,}"),
     _shape("JSON web token", "eyJ", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     _shape("bearer token", "earer EARER", r"(?i:bearer)\s{1,4}(?P<secret>(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}=*)"),
@@ -91,7 +93,9 @@ def _matches(text: str) -> Iterator[tuple[int, int, int, str]]:
 
 def masked(text: str) -> str:
     """`text` with each secret, wherever it is repeated, replaced by `[hidden: its kind]`."""
-    hidden = {text[span.start : span.end]: f"[hidden: {span.kind}]" for span in find_secrets(text)}
-    for secret in sorted(hidden, key=len, reverse=True):
-        text = text.replace(secret, hidden[secret])
+    # A mask ends the word before what follows it, which may then be seen to be a secret too: hence more than one pass.
+    while spans := find_secrets(text):
+        hidden = {text[span.start : span.end]: f"[hidden: {span.kind}]" for span in spans}
+        for secret in sorted(hidden, key=len, reverse=True):
+            text = text.replace(secret, hidden[secret])
     return text

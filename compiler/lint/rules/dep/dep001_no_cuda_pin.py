@@ -27,7 +27,10 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="DEP001", name="no-cuda-pin", severity=Severity.ERROR, traps=("cuda-lottery",))
+RULE = Rule(
+    code="DEP001", name="no-cuda-pin", severity=Severity.ERROR,
+    traps=("cuda-lottery", "rented-host-cuda-cap", "driver-cuda-floor"),
+)  # fmt: skip
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -28,7 +28,10 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import version
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="DEP003", name="cuda-pin-below-engine", severity=Severity.WARNING, traps=("cuda-lottery", "cudart13-missing"))
+RULE = Rule(
+    code="DEP003", name="cuda-pin-below-engine", severity=Severity.WARNING,
+    traps=("cuda-lottery", "cudart13-missing", "cuda-compat-open-module"),
+)  # fmt: skip
 
 
 def check(subject: Subject) -> Iterator[Hit]:

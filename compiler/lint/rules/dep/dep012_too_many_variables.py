@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     names = {v.name for v in subject.plan.pod_env} | {s.env for s in subject.plan.secrets}
     if subject.plan.target == "runpod" and len(names) > LIMIT:
         yield Hit(
-            subject.place("profile", "env"),
+            subject.place("profile", "secrets"),
             f"{len(names)} variables",
             f"RunPod allows {LIMIT}",
             "drop those that equal the engine's defaults",

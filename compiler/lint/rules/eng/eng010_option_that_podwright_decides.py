@@ -35,9 +35,10 @@ RULE = Rule(code="ENG010", name="option-that-podwright-decides", severity=Severi
 OWN_KEYS = {
     "host": "`bridge.mode` decides it", "port": "set `engine_port`", "uds": "set `engine_port`",
     "served_model_name": "set `names`, or the model's `served_name` and `aliases`", "model": "set the model's `checkpoint.repo`",
-    "model_tag": "set the model's `checkpoint.repo`", "revision": "set the model's `checkpoint.revision`", "tokenizer": "set the model's `tokenizer`",
-    "tokenizer_revision": "set the model's `tokenizer.revision`", "api_key": "set `bridge.require_key`; the runtime hands the secret over",
-    "root_path": "clients know no such prefix", "ssl_keyfile": "the provider's proxy speaks TLS", "ssl_certfile": "the provider's proxy speaks TLS",
+    "model_tag": "set the model's `checkpoint.repo`", "revision": "set the model's `checkpoint.revision`",
+    "tokenizer": "set the model's `tokenizer`", "tokenizer_revision": "set the model's `tokenizer.revision`",
+    "api_key": "set `bridge.require_key`; the runtime hands the secret over", "root_path": "clients know no such prefix",
+    "ssl_keyfile": "the provider's proxy speaks TLS", "ssl_certfile": "the provider's proxy speaks TLS",
     "headless": "the runtime needs the HTTP server", "grpc": "the runtime needs the HTTP server", "config": "write its keys here",
 }  # fmt: skip
 

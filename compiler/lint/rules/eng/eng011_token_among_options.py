@@ -31,7 +31,7 @@ from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import written_options
 from compiler.secrets import find_secrets
 
-RULE = Rule(code="ENG011", name="token-among-options", severity=Severity.ERROR)
+RULE = Rule(code="ENG011", name="token-among-options", severity=Severity.ERROR, traps=("hf-token-arg-logged", "token-in-overrides"))
 
 NAME = re.compile(r"(^|_)(token|api_?key|secret|password)$", re.IGNORECASE)
 

@@ -28,7 +28,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import environment, environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="ENG013", name="broken-cuda-home", severity=Severity.ERROR)
+RULE = Rule(code="ENG013", name="broken-cuda-home", severity=Severity.ERROR, traps=("flashinfer-cuda-home-colon",))
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -28,7 +28,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import environment, environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="ENG014", name="expandable-segments", severity=Severity.ERROR, traps=("expandable-segments",))
+RULE = Rule(code="ENG014", name="expandable-segments", severity=Severity.ERROR, traps=("expandable-segments", "kv-connector-expandable"))
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -35,7 +35,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each variable; a warning where a network volume may hold the weights."""
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         value = (environment(subject, name) or "").lower()
-        if value in ("1", "true", "yes", "on") and subject.plan.model.fetched:
+        if value in ("1", "true", "yes", "on") and subject.specs.model.checkpoint.repo:
             kept = subject.plan.storage.network_volume_id is not None
             what, why = f"{name}={value} on a pod that must download its model", "a fresh pod finds no weights and never starts"
             yield Hit(environment_place(subject, name), what, why, "remove it", severity=Severity.WARNING if kept else None)

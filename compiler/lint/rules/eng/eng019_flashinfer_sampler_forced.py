@@ -30,7 +30,7 @@ from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
     code="ENG019", name="flashinfer-sampler-forced", severity=Severity.WARNING,
-    traps=("flashinfer-sampler-fault", "curand-header", "no-nvcc"),
+    traps=("flashinfer-sampler-fault", "curand-header", "no-nvcc", "flashinfer-nvcc-missing"),
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.cited import citations
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="EVD002", name="evidence-superseded", severity=Severity.WARNING)
+RULE = Rule(code="EVD002", name="evidence-superseded", severity=Severity.INFO)
 
 
 def check(subject: Subject) -> Iterator[Hit]:

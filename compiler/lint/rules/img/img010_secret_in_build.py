@@ -28,7 +28,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.built import instructions
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="IMG010", name="secret-in-build", severity=Severity.ERROR, stage="artifacts")
+RULE = Rule(code="IMG010", name="secret-in-build", severity=Severity.ERROR, stage="artifacts", traps=("token-in-build",))
 
 NAME = re.compile(r"\b\w*(TOKEN|API_?KEY|SECRET|PASSWORD|PASSWD|ACCESS_?KEY)\b", re.IGNORECASE)
 

@@ -29,14 +29,17 @@ from compiler.diagnostics import Severity
 from compiler.lint.built import instructions
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="IMG012", name="system-packages-by-pip", severity=Severity.ERROR, stage="artifacts", traps=("pep668", "lmcache-no-pip"))
+RULE = Rule(
+    code="IMG012", name="system-packages-by-pip", severity=Severity.ERROR,
+    stage="artifacts", traps=("pep668", "lmcache-no-pip", "pep668-image"),
+)  # fmt: skip
 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each such line."""
     for place, word, rest in instructions(subject):
         into_system = "--system" in rest or "--break-system-packages" in rest
-        bare = re.search(r"(^|[\s;&|(])(pip3?|python3? -m pip) install\b", rest) is not None
+        bare = re.search(r"(^|[\s;&|(])(?<!uv )(pip3?|python3? -m pip) install\b", rest) is not None
         if word == "RUN" and "pip" in rest and (into_system or bare):
             yield Hit(
                 place,

@@ -1,7 +1,7 @@
 """The checkpoint can change between two starts.
 
 ## What it flags
-A model without a locked commit, or without a repository at all.
+A Hub repository without a locked commit. Folders that an owner mounts are left out.
 
 ## Why it hurts
 The Hub serves whatever the branch points at: new weights, a new chat template, a new config, on the day of a restart.
@@ -32,9 +32,7 @@ RULE = Rule(code="PIN001", name="checkpoint-not-pinned", severity=Severity.WARNI
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit without a commit."""
     model = subject.plan.model
-    if not model.fetched:
-        return
-    if model.revision is None:
+    if subject.specs.model.checkpoint.repo is not None and model.revision is None:
         what = f"{model.repo} is not pinned to a commit"
         fix = f"run `podwright lock {subject.plan.profile}`, or set checkpoint.revision"
         yield Hit(

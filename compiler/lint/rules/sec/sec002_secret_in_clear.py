@@ -29,7 +29,10 @@ from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.schema.specset import SpecKind
 
-RULE = Rule(code="SEC002", name="secret-in-clear", severity=Severity.ERROR, traps=("vnc-default-password", "apt-incident"))
+RULE = Rule(
+    code="SEC002", name="secret-in-clear", severity=Severity.ERROR,
+    traps=("vnc-default-password", "apt-incident", "token-plain-in-pod"),
+)  # fmt: skip
 
 # What ends like this is a secret; names of files, of other variables and counts of tokens end differently.
 NAME = re.compile(r"(^|_)(TOKEN|API_?KEY|SECRET(_KEY)?|PASSWORD|PASSWD|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)$", re.IGNORECASE)

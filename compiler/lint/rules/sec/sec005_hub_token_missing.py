@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="SEC005", name="hub-token-missing", severity=Severity.ERROR)
+RULE = Rule(code="SEC005", name="hub-token-missing", severity=Severity.ERROR, traps=("gated-offline",))
 
 
 def check(subject: Subject) -> Iterator[Hit]:

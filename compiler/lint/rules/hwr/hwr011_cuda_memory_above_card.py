@@ -27,7 +27,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.units import MIB
 
-RULE = Rule(code="HWR012", name="cuda-memory-above-card", severity=Severity.ERROR)
+RULE = Rule(code="HWR011", name="cuda-memory-above-card", severity=Severity.ERROR)
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -28,7 +28,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import vram_gib
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="HWR013", name="one-card-would-do", severity=Severity.INFO, traps=("tp-no-p2p-yield",))
+RULE = Rule(code="HWR012", name="one-card-would-do", severity=Severity.INFO, traps=("tp-no-p2p-yield",))
 
 # Room for graphs and activations, so that the advice is never wrong for lack of it.
 GRAPHS_AND_ACTIVATIONS_GIB = 4.0

@@ -28,7 +28,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import environment, shares_layers
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="HWR015", name="peer-access-over-pcie-unproven", severity=Severity.INFO)
+RULE = Rule(code="HWR013", name="peer-access-over-pcie-unproven", severity=Severity.INFO, traps=("nccl-p2p-iommu", "tp-acs-stall"))
 
 
 def check(subject: Subject) -> Iterator[Hit]:

@@ -29,7 +29,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.runpod_names import GPU_IDS
 
-RULE = Rule(code="HWR011", name="gpu-id-misspelled", severity=Severity.ERROR)
+RULE = Rule(code="HWR010", name="gpu-id-misspelled", severity=Severity.ERROR)
 
 
 def check(subject: Subject) -> Iterator[Hit]:
