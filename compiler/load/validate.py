@@ -15,7 +15,6 @@ from compiler.diagnostics import Diagnostic, Place, Route, Severity, dotted
 from compiler.load.yaml_text import shown
 from compiler.schema.base import Choice, Spec
 
-
 _PLAIN = {
     "string_pattern_mismatch": "the text does not have the form that this key needs",
     "string_type": "text belongs here; quote it",

@@ -81,4 +81,4 @@ def _decoded_union(options: tuple[Any, ...], data: Any) -> Any:
             return _decoded(option, data)
     if float in options and int not in options and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
-    return data
+    return _frozen(data)
