@@ -25,6 +25,7 @@ import difflib
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.facts import mapping
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import option_place
 
@@ -35,9 +36,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each unknown key."""
     for setting in subject.plan.engine.settings:
         flag = subject.specs.flags.find(setting.name)
-        if flag is None or not flag.keys or not isinstance(setting.value, dict):
+        if flag is None or not flag.keys:
             continue
-        for key in setting.value:
+        for key in mapping(subject, setting.name):
             if key not in flag.keys:
                 near = difflib.get_close_matches(key, flag.keys, n=1, cutoff=0.5)
                 fix = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(flag.keys)}"
