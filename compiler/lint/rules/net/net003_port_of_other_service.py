@@ -1,7 +1,7 @@
 """A program listens on the port of Jupyter or ssh.
 
 ## What it flags
-The endpoint, the engine or the desktop on 22, 8888 or 19123.
+The endpoint, the engine or the desktop on 22 or 8888.
 
 ## Why it hurts
 22 is sshd's, 8888 is Jupyter's where a template starts it, which is RunPod's default.
@@ -28,7 +28,7 @@ from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="NET003", name="port-of-other-service", severity=Severity.WARNING)
 
-OWNERS = {22: "sshd", 8888: "Jupyter", 19123: "RunPod's terminal"}
+OWNERS = {22: "sshd", 8888: "Jupyter"}
 
 
 def check(subject: Subject) -> Iterator[Hit]:
