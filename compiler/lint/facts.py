@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -74,9 +75,26 @@ def is_turboquant(subject: Subject) -> bool:
     return kv_dtype(subject).startswith("turboquant")
 
 
-def mapping(subject: Subject, name: str) -> Mapping[str, Any]:
-    """A setting whose value is a JSON object; empty when it is not decided or is something else."""
+def number(subject: Subject, name: str) -> float | None:
+    """A setting's value where it is a number; None when it is not decided or is something else, which ENG005 reports."""
     value = subject.setting(name)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def text(subject: Subject, name: str) -> str | None:
+    """A setting's value where it is text and not empty; None otherwise."""
+    value = subject.setting(name)
+    return value if isinstance(value, str) and value else None
+
+
+def mapping(subject: Subject, name: str) -> Mapping[str, Any]:
+    """A setting whose value is a JSON object, written as a mapping or as text; empty when it is not decided or is something else."""
+    value = subject.setting(name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
     return value if isinstance(value, dict) else {}
 
 

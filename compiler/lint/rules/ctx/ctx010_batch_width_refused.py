@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.facts import number
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="CTX010", name="batch-width-refused", severity=Severity.ERROR, refusal=True)
@@ -46,7 +47,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             place, f"max_num_batched_tokens {width:,} is below the window of {window:,}, and chunked prefill is off",
             "a prompt must then fit one step, so the engine refuses", "leave chunked prefill on",
         )  # fmt: skip
-    threshold = subject.setting("long_prefill_token_threshold") or 0
+    threshold = number(subject, "long_prefill_token_threshold") or 0
     if threshold > window:
         yield Hit(
             subject.setting_place("long_prefill_token_threshold"), f"long prefills start at {threshold:,}, above the window of {window:,}",

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.facts import text
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
@@ -42,7 +43,7 @@ READERS = {"hermes-json": {"hermes"}, "qwen-xml": {"qwen3_xml", "qwen3_coder"}, 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when parser and markup differ."""
-    chosen, parsers = subject.setting("tool_call_parser"), subject.specs.model.parsers
+    chosen, parsers = text(subject, "tool_call_parser"), subject.specs.model.parsers
     readers = READERS.get(parsers.tool_format or "", {parsers.tool_call} if parsers.tool_call else set())
     same_class = {"qwen3_xml", "qwen3_coder"}
     if chosen is None or not readers or chosen in readers or {chosen, parsers.tool_call} <= same_class:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import on_gpu
+from compiler.lint.facts import number, on_gpu
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="MDL014", name="gpu-left-idle", severity=Severity.WARNING, traps=("tp1-silent-waste", "pipeline-bubbles"))
@@ -36,7 +36,7 @@ RULE = Rule(code="MDL014", name="gpu-left-idle", severity=Severity.WARNING, trap
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when ranks and GPUs differ."""
     engine, count = subject.plan.engine, subject.plan.hardware.count
-    stages = int(subject.setting("pipeline_parallel_size") or 1)
+    stages = int(number(subject, "pipeline_parallel_size") or 1)
     ranks = engine.tensor_parallel * engine.data_parallel * stages
     place = subject.setting_place("tensor_parallel_size")
     if ranks > count:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.facts import text
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="QNT019", name="forced-method-unlike-checkpoint", severity=Severity.ERROR, refusal=True)
@@ -38,7 +39,7 @@ FAMILIES = (
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when no family holds both."""
-    forced, own = subject.setting("quantization"), subject.specs.model.quantization.method
+    forced, own = text(subject, "quantization"), subject.specs.model.quantization.method
     if forced is None or own is None or forced == own or any({forced, own} <= family for family in FAMILIES):
         return
     yield Hit(
