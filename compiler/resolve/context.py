@@ -11,7 +11,6 @@ from compiler.schema.specset import SpecSet
 
 # Tiers of the deployment notes' auto-sizing, extended downwards for small cards.
 TIERS = (1_048_576, 1_000_000, 786_432, 524_288, 262_144, 131_072, 65_536, 32_768, 16_384, 8_192)
-LONG_VARIABLE = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 
 def decide_window(settings: Settings, specs: SpecSet, planned: Callable[[int], MemoryPlan]) -> int:
@@ -48,7 +47,8 @@ def decide_yarn(settings: Settings, specs: SpecSet, window: int) -> float | None
     """The YaRN factor in force, or None. Sets the override where the checkpoint keeps its rope parameters.
 
     A multimodal checkpoint keeps them in `text_config`: an override at the top of its config is accepted and ignored,
-    which the engine's configuration phase shows (docs/decisions).
+    which the engine's configuration phase shows. VLLM_ALLOW_LONG_MAX_MODEL_LEN stays unset: an override that takes
+    effect does not need it, and without it one that is ignored is refused at once (docs/decisions).
     """
     yarn = specs.model.context.yarn
     if yarn is None or window <= specs.model.context.native:

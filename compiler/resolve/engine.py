@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.plan.core import EnginePlan, EnvVar, ModelPlan
 from compiler.plan.memory import MemoryPlan
-from compiler.resolve.context import LONG_VARIABLE, decide_window, decide_yarn
+from compiler.resolve.context import decide_window, decide_yarn
 from compiler.resolve.ledger import Ledger
 from compiler.resolve.model import model_path, resolve_model, revision_of, served_names
 from compiler.resolve.planner_inputs import effective_kv_dtype, planned_memory, planner_inputs
@@ -33,9 +33,6 @@ def resolve_engine(specs: SpecSet, ledger: Ledger, host: str, port: int) -> tupl
     inputs = planner_inputs(specs, settings, env)
     window = decide_window(settings, specs, lambda length: planned_memory(inputs, length))
     factor = decide_yarn(settings, specs, window)
-    if factor is not None and LONG_VARIABLE not in env:
-        env[LONG_VARIABLE] = "1"
-        ledger.computed(f"env.{LONG_VARIABLE}", "1", "A window above native needs it, together with the rope override: alone it would give noise beyond the native window.")
     memory = planned_memory(inputs, window)
     model = resolve_model(specs, window, factor)
     _decide_identity(settings, specs, model, host, port)

@@ -11,7 +11,7 @@ It only silences the refusal. Positions beyond the native length are not rescale
     settings: {max_model_len: 1M}
 
 ## Use instead
-    yarn_factor: 4      # sets both, or neither
+    yarn_factor: 4      # the rope override that takes effect does not need the variable
 
 ## When to ignore
 Never.
@@ -43,5 +43,5 @@ def check(subject: Subject) -> Iterator[Hit]:
             environment_place(subject, VARIABLE),
             f"{VARIABLE} is set without rope scaling",
             "the engine then accepts windows in which it answers noise",
-            "remove it; yarn_factor sets it together with the rope",
+            "remove it; a window that YaRN stretches does not need it",
         )
