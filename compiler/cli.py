@@ -32,7 +32,7 @@ from compiler.command_support import (
     write_pages,
 )
 from compiler.console import counted, print_findings, print_json, table, tolerant_streams, unicode_output
-from compiler.diagnostics import Diagnostic, Severity, stops
+from compiler.diagnostics import Diagnostic, Severity, printable, stops
 from compiler.load import SpecStore, data_root, image_files, load_specset
 from compiler.load.store import is_name
 
@@ -104,7 +104,7 @@ def build(
         print_findings(found, store, least=Severity.INFO if verbose else Severity.WARNING)
         if is_refused or result is None:
             kept = f" The bundle in {out / name} is as it was." if is_name(name) and (out / name).exists() else ""
-            print(f"{name}: refused, {counted(found)}.{kept}", file=sys.stderr)
+            print(printable(f"{name}: refused, {counted(found)}.{kept}"), file=sys.stderr)
             continue
         drifted = f"{out / name} differs from these specs: {', '.join(differing)}" if check and differing else str(out / name)
         print(report(result.plan, FindingCounts(*(sum(d.severity is s for d in found) for s in Severity)), drifted, ascii_only=not unicode_output()))
