@@ -41,6 +41,6 @@ def check(subject: Subject) -> Iterator[Hit]:
         for value in values:
             if is_none_or(value, str, int, float) and value is not None and str(value) not in flag.choices:
                 near = difflib.get_close_matches(str(value), flag.choices, n=1, cutoff=0.5)
-                fix = f"did you mean `{near[0]}`? All choices: {', '.join(flag.choices)}"
+                fix = (f"did you mean `{near[0]}`? " if near else "") + f"All choices: {', '.join(flag.choices)}"
                 what = f"`{setting.name}: {value}` is not a choice of vLLM {subject.specs.flags.release}"
                 yield Hit(option_place(subject, setting.name), what, "the engine's parser refuses it", fix)
