@@ -138,7 +138,6 @@ FILES = (
     "mdl/mdl011_offloaded_table_cannot_run",
     "mdl/mdl012_pool_too_small_for_two_windows",
     "mdl/mdl013_host_memory_too_small",
-    "mdl/mdl014_gpu_left_idle",
     "mdl/mdl015_expert_slice_crosses_groups",
     "mem/mem001_window_does_not_fit",
     "mem/mem002_memory_is_tight",
