@@ -73,7 +73,7 @@ class Diagnostic:
         column = self.position.column if self.position else None
         return {
             "file": self.place.path, "route": dotted(self.place.route), "line": line, "column": column, "code": self.code,
-            "severity": str(self.severity), "what": self.what, "why": self.why, "fix": self.fix,
+            "severity": str(self.severity), "what": brief(self.what), "why": brief(self.why), "fix": brief(self.fix),
         }  # fmt: skip
 
 
@@ -130,11 +130,16 @@ def formatted(d: Diagnostic) -> str:
     where = d.place.path
     if d.position:
         where += f":{d.position.line}:{d.position.column}"
-    lines = [printable(f"{where}: {d.code} {d.severity}: {d.what}")]
+    lines = [printable(f"{where}: {d.code} {d.severity}: {brief(d.what)}")]
     if d.position and d.position.text.strip():
         lines += _caret_lines(d.position)
-    lines += [printable(f"  why: {d.why}"), printable(f"  fix: {d.fix}")]
+    lines += [printable(f"  why: {brief(d.why)}"), printable(f"  fix: {brief(d.fix)}")]
     return "\n".join(lines)
+
+
+def brief(text: str, limit: int = 1000) -> str:
+    """`text` cut to what somebody reads: a spec may hold a hundred thousand characters where a word belongs."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def printable(text: str) -> str:

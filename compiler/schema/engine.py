@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from compiler.schema.base import Choice, Date, Digest, EvidenceId, Spec, Text, Version
+from compiler.schema.base import Choice, Date, Digest, EnvName, EvidenceId, Line, Spec, Text, Version
 
 ImageRef = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._/:-]*[a-z0-9])?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", description="An image by repository and tag.")]
 RelativeFile = Annotated[str, Field(pattern=r"^[a-z0-9]+(/[A-Za-z0-9][A-Za-z0-9._-]*)+$", description="A file below specs/engines.")]
+Requirement = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[0-9][A-Za-z0-9.+!_-]*$", description="A distribution pinned to one version, for instance fastokens==1.0.")]
 
 
 class BaseImage(Spec):
@@ -19,7 +20,7 @@ class BaseImage(Spec):
     image: ImageRef = Field(description="Repository and tag.")
     digest: Digest | None = Field(None, description="Its digest. Absent is a finding; `podwright lock` resolves it.")
     python: Version = Field(description="Python of the engine's environment.")
-    venv: Text = Field(description="Prefix of the engine's Python environment in the image.")
+    venv: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$")] = Field(description="Prefix of the engine's Python environment in the image.")
     has_nvcc: bool = Field(description="The image brings a CUDA compiler.")
     public_entrypoint: bool = Field(description="The image brings an ENTRYPOINT that a start command does not replace.")
     nginx: bool = Field(False, description="The image starts an nginx that takes ports 3001, 7270, 7861, 8001, 8081 and 9091.")
@@ -29,7 +30,7 @@ class BaseImage(Spec):
 class Extra(Spec):
     """A Python distribution that profiles may ask for on top of the release."""
 
-    requirement: Text = Field(description="A full requirement, pinned.")
+    requirement: Requirement = Field(description="A full requirement, pinned.")
     why: Text = Field(description="What it is for.")
     evidence: tuple[EvidenceId, ...] = Field((), description="Measurements, as topic/id.")
 
@@ -53,5 +54,5 @@ class EngineSpec(Spec):
     extras: dict[str, Extra] = Field(default_factory=dict, description="Named extras.")
     features: tuple[Text, ...] = Field((), description="Named abilities that rules ask for, for instance `dflash`.")
     limits: tuple[Text, ...] = Field((), description="Named limits that rules ask for, for instance `v2-runner-refuses-thinking-budget`.")
-    env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment that the release needs.")
+    env: dict[EnvName, Choice[Line]] = Field(default_factory=dict, description="Environment that the release needs.")
     notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")

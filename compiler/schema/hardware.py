@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from compiler.schema.base import Bytes, Choice, ComputeCapability, Date, EngineSettings, EvidenceId, Spec, Text
+from compiler.schema.base import Bytes, Choice, ComputeCapability, Date, EngineSettings, EnvName, EvidenceId, Line, Spec, Text
 
 
 class Gpu(Spec):
@@ -62,7 +62,7 @@ class HardwareSpec(Spec):
     count: Annotated[int, Field(gt=0)] = Field(description="GPUs.")
     interconnect: Interconnect = Field(description="How they reach each other.")
     host: Host = Field(description="The machine around them.")
-    env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment that this hardware forces.")
+    env: dict[EnvName, Choice[Line]] = Field(default_factory=dict, description="Environment that this hardware forces.")
     nccl_conf: bool = Field(False, description="Write the NCCL_* variables to ~/.nccl.conf too: worker processes do not inherit them.")
     engine: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Engine settings that this hardware forces.")
     prices: tuple[Price, ...] = Field((), description="Dated prices, the latest last.")

@@ -12,12 +12,15 @@ from compiler.schema.base import (
     ComputeCapability,
     Date,
     EngineSettings,
+    EnvName,
     EvidenceId,
     HubRepo,
     HubSha,
+    Line,
     Reasoned,
     ScalarValue,
     ServedName,
+    SettingMap,
     SettingValue,
     Sha256,
     Spec,
@@ -302,7 +305,7 @@ class ModelSpec(Spec):
     weights: Weights = Field(description="Bytes on the GPU.")
     context: Context = Field(description="Context windows.")
     parsers: Parsers = Field(default_factory=lambda: Parsers.model_validate({}), description="Parsers of its markup.")
-    chat_template_kwargs: dict[str, ScalarValue] = Field(default_factory=dict, description="Template arguments that agents must send.")
+    chat_template_kwargs: SettingMap = Field(default_factory=dict, description="Template arguments that agents must send.")
     mtp: Mtp | None = Field(None, description="Its own draft head.")
     vision: Vision | None = Field(None, description="Image input; absent for text models.")
     tokenizer: Tokenizer | None = Field(None, description="A replacement tokenizer.")
@@ -312,5 +315,5 @@ class ModelSpec(Spec):
     resources: Resources = Field(default_factory=lambda: Resources.model_validate({}), description="Host memory and disk.")
     engine: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Settings that the model itself asks for.")
     engine_args: dict[str, Choice[SettingValue]] = Field(default_factory=dict, description="Further engine options that the model asks for, by option name.")
-    env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment that the model asks for.")
+    env: dict[EnvName, Choice[Line]] = Field(default_factory=dict, description="Environment that the model asks for.")
     notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")

@@ -14,6 +14,7 @@ from compiler.schema.base import (
     EnvName,
     HubRepo,
     HubSha,
+    Line,
     Port,
     Reasoned,
     Seconds,
@@ -212,7 +213,7 @@ class ProfileSpec(Spec):
     workload: Workload | None = Field(None, description="What the endpoint is for.")
     settings: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Engine settings that this profile chooses.")
     engine_args: dict[str, Choice[SettingValue]] = Field(default_factory=dict, description="Further engine options by option name, checked against the release's flag table.")
-    env: dict[str, Choice[str]] = Field(default_factory=dict, description="Environment of the pod. Secrets go under `secrets`.")
+    env: dict[EnvName, Choice[Line]] = Field(default_factory=dict, description="Environment of the pod. Secrets go under `secrets`.")
     speculation: Speculation | None = Field(None, description="Speculative decoding. Absent: off.")
     images: Images | None = Field(None, description="Image input. Absent: as the model spec says.")
     names: tuple[Name, ...] = Field((), description="Served names before the model's own, first one first.")
