@@ -8,6 +8,7 @@ severity, and the route of one hit. A rule of the stage `artifacts` sees the ren
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,14 @@ def hits(code: str, case: Mapping[str, Any]) -> list[Diagnostic]:
     return [d for d in found if d.code == code]
 
 
-def _artifacts(seen: Subject, texts: Mapping[str, str] | None) -> dict[str, Artifact]:
+def _artifacts(seen: Subject, texts: Mapping[str, Any] | None) -> dict[str, Artifact]:
     if texts is not None:
-        return {path: Artifact(path, text.encode()) for path, text in texts.items()}
+        return {path: Artifact(path, (text if isinstance(text, str) else _filled(text["fill"])).encode()) for path, text in texts.items()}
     bundle = compiled(seen.specs, image_files(ROOT)).bundle
     assert bundle is not None, "the base of an artifacts case must compile"
     return bundle.by_path()
+
+
+def _filled(size: int) -> str:
+    """JSON with one text of `size` characters, so that a case about size need not hold it."""
+    return json.dumps({"env": {"A": "b" * size}})

@@ -33,16 +33,17 @@ REQUEST_LIMIT, WORD_LIMIT = 102_400, 128 * 1024
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A hit for the requests, and one for each word that is too long."""
-    bodies = [subject.artifacts[path].content for path in ("runpod-template.json", "runpod-pod.json") if path in subject.artifacts]
-    total = sum(len(json.dumps(json.loads(body), separators=(",", ":")).encode()) for body in bodies)
-    if total > REQUEST_LIMIT:
-        yield Hit(
-            Place("runpod-pod.json"),
-            f"the requests have {total:,} bytes",
-            f"RunPod takes {REQUEST_LIMIT:,}",
-            "bake the image, so that the request need not carry the bootstrap",
-        )
+    """A hit for each request that is too large, and for each word that is too long."""
+    for path in ("runpod-template.json", "runpod-pod.json"):
+        body = json.loads(subject.artifacts[path].content) if path in subject.artifacts else {}
+        size = len(json.dumps(body, separators=(",", ":")).encode())
+        if size > REQUEST_LIMIT:
+            yield Hit(
+                Place(path),
+                f"the request has {size:,} bytes",
+                f"RunPod takes {REQUEST_LIMIT:,}",
+                "bake the image, so that the request need not carry the bootstrap",
+            )
     command = subject.artifacts.get("start-command.json")
     for word in json.loads(command.content) if command else ():
         if len(str(word).encode()) >= WORD_LIMIT:
