@@ -1,0 +1,233 @@
+"""Errors: what the bridge answers, in Anthropic's shape, and what an engine's answers become.
+
+ApiError                 anything that a client is told; carries status, type, headers
+  InvalidRequestError    400: the request, named by its route (`messages.1.content.0.id: ...`)
+
+The engine's own words are kept. Two of them are put in front of what Claude Code looks for to compact a conversation: see
+`overflow_of`. Texts are cut at 4 KiB, and `redacted` takes secrets out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pod.bridge import sse
+from pod.bridge.codec import BadJsonError, dumps, loads
+
+TYPE_OF_STATUS = {
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
+    413: "request_too_large", 422: "invalid_request_error", 429: "rate_limit_error", 500: "api_error", 502: "api_error",
+    503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
+}  # fmt: skip
+STATUS_OF_TYPE = {
+    "invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
+    "request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "overloaded_error": 529, "timeout_error": 504,
+}  # fmt: skip
+MAX_TEXT = 4096
+# SDKs obey a delay of up to 60 s; five seconds is what a queue of a busy engine usually needs.
+RETRY_AFTER_S = 5
+# An answer shorter than this is not worth asking for again with a lowered max_tokens.
+USEFUL_TOKENS = 1024
+
+
+class ApiError(Exception):
+    """An error for a client. `retry_after` in seconds or as the engine wrote it; `should_retry` None leaves it to the SDK."""
+
+    def __init__(self, status: int, message: str, *, kind: str | None = None, retry_after: str | int | None = None,
+                 should_retry: bool | None = None) -> None:  # fmt: skip
+        super().__init__(message)
+        self.status = status
+        self.kind = kind or TYPE_OF_STATUS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+        self.message = message
+        self.retry_after = retry_after
+        self.should_retry = should_retry
+
+    def payload(self, request_id: str | None = None) -> dict[str, Any]:
+        """The body of an answer and the data of an error event."""
+        body: dict[str, Any] = {"type": "error", "error": {"type": self.kind, "message": self.message}}
+        return body if request_id is None else {**body, "request_id": request_id}
+
+    def body(self, request_id: str | None = None) -> bytes:
+        """The payload as JSON."""
+        return dumps(self.payload(request_id))
+
+    def headers(self) -> dict[str, str]:
+        """What tells SDKs whether and when to repeat."""
+        found = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        if self.should_retry is not None:
+            found["x-should-retry"] = "true" if self.should_retry else "false"
+        return found
+
+    def frame(self, request_id: str | None = None) -> bytes:
+        """The error event that ends a stream."""
+        return sse.frame("error", self.payload(request_id))
+
+
+class InvalidRequestError(ApiError):
+    """A request that cannot be understood. `route` is where in the body, as the API's own messages write it."""
+
+    def __init__(self, route: str, problem: str) -> None:
+        super().__init__(400, f"{route}: {problem}" if route else problem)
+        self.route = route
+
+
+def unreachable() -> ApiError:
+    """The engine takes no connection: it starts, restarts or swaps."""
+    return ApiError(503, "The engine does not answer; it may be starting.", retry_after=RETRY_AFTER_S, should_retry=True)
+
+
+def saturated() -> ApiError:
+    """The bridge holds as many requests as it may."""
+    return ApiError(529, "Too many requests at once on this server.", retry_after=RETRY_AFTER_S, should_retry=True)
+
+
+def silent(seconds: float) -> ApiError:
+    """The engine sent nothing for longer than the limit."""
+    return ApiError(504, f"The engine sent nothing for {seconds:g} s.")
+
+
+def empty() -> ApiError:
+    """The engine answered 200 and closed without a byte."""
+    return ApiError(502, "The engine closed the stream without an answer.")
+
+
+def cut_off() -> ApiError:
+    """The engine's stream ended in the middle of an answer."""
+    return ApiError(502, "The engine's stream ended before the answer was complete.")
+
+
+def too_large(limit: int) -> ApiError:
+    """A body over the limit of this server, in bytes."""
+    return ApiError(413, f"The request is larger than this server's limit of {limit} bytes.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Overflow:
+    """A prompt and an answer that do not fit. All in tokens; `exact` False: the engine stopped counting the prompt there."""
+
+    window: int
+    prompt: int
+    asked: int
+    exact: bool
+
+    def lowered(self, prompt: int | None = None) -> int | None:
+        """The answer that still fits, or None where too little is left to be of use. `prompt` is a count made since."""
+        room = self.window - (self.prompt if prompt is None else prompt)
+        return room if min(self.asked, USEFUL_TOKENS) <= room < self.asked else None
+
+    def wording(self) -> str:
+        """The words that clients act upon."""
+        if self.prompt > self.window or not self.asked:
+            return f"prompt is too long: {self.prompt} tokens > {self.window} maximum"
+        return f"input length and `max_tokens` exceed context limit: {self.prompt} + {self.asked} > {self.window}"
+
+
+_WINDOW = re.compile(r"maximum (?:context|model) length (?:is|of) (\d+)|maximum input length of (\d+) tokens")
+_PROMPT = (re.compile(r"prompt contains (at least )?(\d+) input tokens"), re.compile(r"has (at least )?(\d+) input tokens"),
+           re.compile(r"resulted in (at least )?(\d+) tokens"), re.compile(r"\((at least )?(\d+) in the messages"),
+           re.compile(r"upper bound for (\d+)()"),
+           re.compile(r"prompt \(length (at least )?(\d+)\)"), re.compile(r"input \((at least )?(\d+) tokens\)"),
+           re.compile(r"requested (at least )?(\d+) tokens"))  # fmt: skip
+_ASKED = re.compile(r"requested (\d+) output tokens|too large: (\d+)|(\d+) in the completion")
+
+
+def overflow_of(text: str) -> Overflow | None:
+    """The overflow that an engine's message tells of: the wordings of vLLM 0.27.1 and of earlier releases."""
+    window = _WINDOW.search(text)
+    if window is None:
+        return None
+    limit = int(next(group for group in window.groups() if group))
+    asked = _ASKED.search(text)
+    output = int(next(group for group in asked.groups() if group)) if asked else 0
+    for pattern in _PROMPT:
+        if found := pattern.search(text):
+            if pattern.pattern.startswith("upper"):
+                return Overflow(limit, max(int(found[1]), limit) + 1, output, exact=False)
+            return Overflow(limit, int(found[2]), output, exact=not found[1])
+    return None
+
+
+def refuses_budget(status: int, text: str) -> bool:
+    """Whether an engine refused a request for its `thinking_token_budget`: no reasoning parser, or the V2 runner."""
+    return status == 400 and "thinking_token_budget" in text
+
+
+_PERMANENT = re.compile(r"permanent|unsupported|not supported|not implemented|NotImplemented", re.IGNORECASE)
+_DEAD_ENGINE = re.compile(r"EngineDead|EngineCore encountered an issue|engine (?:is|has) (?:dead|died|stopped)|shutting down", re.IGNORECASE)
+
+
+def from_upstream(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """What an engine's error answer becomes. `headers` by lower-case name."""
+    if status < 400:
+        return ApiError(502, f"The engine answered with status {status}.")
+    text = text_of(body) or f"The engine answered with status {status}."
+    if status in (400, 413, 422) and (found := overflow_of(text)):
+        return ApiError(400, f"{found.wording()}\n{text}")
+    if status in (401, 403):
+        return ApiError(502, f"The engine refused the bridge: {text}", should_retry=False)
+    if status in (429, 503, 529):
+        return ApiError(status, text, retry_after=_delay(headers.get("retry-after")), should_retry=True)
+    if status >= 500 and _DEAD_ENGINE.search(text):
+        return ApiError(503, text, retry_after=RETRY_AFTER_S, should_retry=True)
+    # The engine gives 500 to what it will refuse again; a gateway's 502 or 504 may pass.
+    return ApiError(status, text, should_retry=(status != 500 and not _PERMANENT.search(text)) if status >= 500 else None)
+
+
+def from_event(data: Any) -> ApiError:
+    """What an error in an engine's stream becomes, after the first byte as before it."""
+    error = data.get("error", data) if isinstance(data, dict) else data
+    text = _text(data) or "The engine reported an error."
+    code = next((error[key] for key in ("code", "status", "status_code") if _is_status(error.get(key))), None) if isinstance(error, dict) else None
+    kind = error.get("type") if isinstance(error, dict) else None
+    if found := overflow_of(text):
+        return ApiError(400, f"{found.wording()}\n{text}")
+    if code is None and isinstance(kind, str):
+        code = STATUS_OF_TYPE.get(kind) or _status_of_engine_type(kind)
+    return ApiError(code or 500, text)
+
+
+def text_of(body: bytes) -> str:
+    """The message in an error body of any known shape, or its text when it is none."""
+    try:
+        found = _text(loads(body))
+    except BadJsonError:
+        found = body.decode("utf-8", "replace").strip()
+        found = re.sub(r"<[^<>]*>", " ", found) if found.startswith("<") else found
+    return found.strip()[:MAX_TEXT]
+
+
+def _text(data: Any) -> str:
+    if isinstance(data, str):
+        return data[:MAX_TEXT]
+    if isinstance(data, list):
+        return "; ".join(filter(None, map(_text, data)))[:MAX_TEXT]
+    if isinstance(data, dict):
+        return next(filter(None, (_text(data.get(key)) for key in ("error", "message", "msg", "detail", "errors"))), "")
+    return ""
+
+
+def _is_status(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599
+
+
+def _status_of_engine_type(kind: str) -> int:
+    words = kind.lower()
+    known = (("badrequest", 400), ("invalid", 400), ("notfound", 404), ("ratelimit", 429), ("unavailable", 503), ("timeout", 504))
+    return next((status for word, status in known if word in words), 500)
+
+
+def _delay(value: str | None) -> str | int:
+    return value.strip() if value and value.strip() else RETRY_AFTER_S
+
+
+_SECRET = re.compile(r"\b(?:sk|hf|ghp|rpa|pk)[-_][A-Za-z0-9_-]{8,}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE)
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text with known secrets, and whatever looks like a key or a bearer token, replaced by [redacted]."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "[redacted]")
+    return _SECRET.sub("[redacted]", text)

@@ -1,0 +1,169 @@
+"""What a bridge works by: from a pod's manifest, or from the words of `podwright bridge` in front of any engine."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pod.contract import Bridge, Engine, Manifest
+
+Mode = Literal["translate", "native", "keepalive"]
+
+# The documents' budgets, in tokens; None lets the model think as long as it likes.
+EFFORT_BUDGETS: dict[str, int | None] = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": None}
+PING_S = 15.0
+USAGE_S = 0.5
+# A prefill of a million tokens took 539 s on the slowest card of the measurements; nothing serves later than this.
+SILENCE_S = 1800.0
+MAX_BODY = 64 << 20
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message says which and why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """One model behind the bridge. The first of `names` is what /v1/models lists first and what unknown names get.
+
+    `context_window` in tokens; None, as in `reasoning` and `multimodal`, where nobody said.
+    """
+
+    names: tuple[str, ...]
+    upstream: str
+    context_window: int | None = None
+    reasoning: bool | None = None
+    multimodal: bool | None = None
+    architecture: str = ""
+
+    @property
+    def template_kwargs(self) -> dict[str, Any]:
+        """What the model's chat template needs from an agent: Nemotron's answers nothing but reasoning without it."""
+        return {"force_nonempty_content": True} if self.architecture.startswith("NemotronH") else {}
+
+    @property
+    def effort_levels(self) -> tuple[str, ...]:
+        """The levels that the model itself knows, lowest first; empty where only budgets steer how long it thinks."""
+        return ("low", "medium", "high") if self.architecture.startswith("GptOss") else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Times in seconds, sizes in bytes, budgets and prompts in tokens.
+
+    `usage_s` 0 sends no message_delta before the last. `thinking_budget` None: the engine is asked, and its refusal learnt.
+    `keys` are (name, environment variable) pairs; none lets everybody in. `cors_origins` empty answers no foreign page.
+    """
+
+    models: tuple[Model, ...]
+    mode: Mode = "translate"
+    host: str = "127.0.0.1"
+    port: int = 8080
+    ping_s: float = PING_S
+    usage_s: float = USAGE_S
+    silence_s: float = SILENCE_S
+    effort_budgets: Mapping[str, int | None] = dataclasses.field(default_factory=lambda: dict(EFFORT_BUDGETS))
+    thinking_budget: bool | None = None
+    keys: tuple[tuple[str, str], ...] = ()
+    guard: bool = False
+    max_prompt_tokens: int | None = None
+    max_body: int = MAX_BODY
+    cors_origins: tuple[str, ...] = ()
+
+
+def from_manifest(manifest: Manifest) -> Settings:
+    """The settings in a pod's manifest. Raises SettingsError where its bridge is off."""
+    bridge = manifest.bridge
+    if bridge.mode == "off":
+        raise SettingsError("bridge.mode is off: the engine itself listens where clients come")
+    engines = (manifest.engine, *(manifest.swap.others if manifest.swap else ()))
+    return Settings(
+        models=tuple(map(_model, engines)), mode=bridge.mode, host=bridge.host, port=bridge.port, ping_s=bridge.ping_s,
+        usage_s=bridge.usage_s, effort_budgets=dict(bridge.effort_budgets), thinking_budget=bridge.thinking_budget_supported,
+        keys=_keys(bridge), guard=bridge.guard, max_prompt_tokens=bridge.max_prompt_tokens,
+    )  # fmt: skip
+
+
+def _model(engine: Engine) -> Model:
+    host = "127.0.0.1" if engine.launch.host in ("", "0.0.0.0", "::") else engine.launch.host
+    return Model(engine.served_names, f"http://{host}:{engine.launch.port}", engine.context_window, engine.reasoning,
+                 engine.multimodal, engine.architecture)  # fmt: skip
+
+
+def _keys(bridge: Bridge) -> tuple[tuple[str, str], ...]:
+    return ((bridge.api_key_env.lower(), bridge.api_key_env),) if bridge.api_key_env else ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of `podwright bridge`."""
+    parser.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT", help="where clients come (%(default)s)")
+    parser.add_argument("--upstream", required=True, metavar="URL", help="the engine, for instance http://127.0.0.1:18081")
+    parser.add_argument("--mode", choices=("translate", "native", "keepalive"), default="translate", help="(%(default)s)")
+    parser.add_argument("--api-key-env", action="append", default=[], metavar="[CLIENT=]NAME",
+                        help="variable with a key that clients may send; several times for several clients")  # fmt: skip
+    parser.add_argument("--model", metavar="NAME", help="the engine's name for its model (asked for when absent)")
+    parser.add_argument("--alias", action="append", default=[], metavar="NAME", help="a further name for it")
+    parser.add_argument("--context-window", type=int, metavar="TOKENS", help="as served (asked for when absent)")
+    parser.add_argument("--ping", type=float, default=PING_S, metavar="S", help="silence towards a client before a ping (%(default)g)")
+    parser.add_argument("--usage-interval", type=float, default=USAGE_S, metavar="S", help="between usage updates, 0 for one at the end (%(default)g)")
+    parser.add_argument("--silence", type=float, default=SILENCE_S, metavar="S", help="silence of the engine before a request fails (%(default)g)")
+    parser.add_argument("--thinking-budget", choices=("on", "off", "learn"), default="learn", help="whether the engine takes thinking budgets (%(default)s)")
+    parser.add_argument("--guard", action="store_true", help="refuse whole-file writes that leave text out")
+    parser.add_argument("--max-body", type=int, default=MAX_BODY, metavar="BYTES", help="largest request (%(default)d)")
+    parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="web page that may call; none by default")
+
+
+def from_arguments(words: Sequence[str]) -> Settings:
+    """The settings in the words of `podwright bridge`. Exits as argparse does; raises SettingsError for a bad value."""
+    parser = argparse.ArgumentParser(prog="podwright bridge")
+    add_arguments(parser)
+    return from_options(parser.parse_args(words))
+
+
+def from_options(options: argparse.Namespace) -> Settings:
+    """The settings in parsed options of `add_arguments`. A model without a name takes it from the engine, later."""
+    host, port = _address(options.listen)
+    names = tuple(dict.fromkeys([*([options.model] if options.model else []), *options.alias]))
+    model = Model(names, _url(options.upstream), options.context_window)
+    keys = tuple(_key(text) for text in options.api_key_env)
+    if not keys and not _is_loopback(host):
+        raise SettingsError(f"--listen {options.listen}: without a key (--api-key-env) only a loopback address may be used")
+    for word, value, least in (("--ping", options.ping, 0.05), ("--usage-interval", options.usage_interval, 0), ("--silence", options.silence, 1)):
+        if not value >= least:
+            raise SettingsError(f"{word} {value:g}: must be at least {least:g}")
+    return Settings(
+        models=(model,), mode=options.mode, host=host, port=port, ping_s=options.ping, usage_s=options.usage_interval,
+        silence_s=options.silence, thinking_budget={"on": True, "off": False, "learn": None}[options.thinking_budget],
+        keys=keys, guard=options.guard, max_prompt_tokens=options.context_window, max_body=options.max_body,
+        cors_origins=tuple(options.cors_origin),
+    )  # fmt: skip
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(f"--listen {text}: is no HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise SettingsError(f"--upstream {text}: is no http or https address")
+    return text.rstrip("/").removesuffix("/v1")
+
+
+def _key(text: str) -> tuple[str, str]:
+    name, _, env = text.rpartition("=")
+    return (name or env.lower(), env)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
