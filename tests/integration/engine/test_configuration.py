@@ -18,10 +18,12 @@ import pytest
 from tests.integration.parts import FAKECARD, Built, EngineParts, built_bundles, configuration_answers, engine_absent, engine_parts
 
 BUNDLES = [bundle for bundle in built_bundles() if bundle.plan["engine"]["distribution"] == "vllm"]
-# Flags whose value is a file or a download of the pod: they are not there, and say nothing about the configuration.
-OF_THE_POD = {"--chat-template", "--tokenizer", "--revision", "--tokenizer-revision", "--code-revision", "--download-dir", "--hf-config-path"}
+# Flags whose value is a file or a download of the pod, or that read the checkpoint's tokenizer (the reasoning parser, whose name
+# the parser's own test checks): these are not there, and say nothing about the configuration.
+OF_THE_POD = {"--reasoning-parser", "--chat-template", "--tokenizer", "--revision", "--tokenizer-revision", "--code-revision", "--download-dir", "--hf-config-path"}
 # A draft is a second checkpoint, which the configuration phase opens.
 DRAFT_KEY = "model"
+LONG_WINDOW = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 
 def shapes() -> dict[str, Path]:
@@ -30,6 +32,15 @@ def shapes() -> dict[str, Path]:
     for path in sorted(FAKECARD.glob("shapes/*.json"), key=lambda path: ("quantization_config" in path.read_text(), path.name)):
         found.setdefault(json.loads(path.read_text())["architectures"][0], path)
     return found
+
+
+def shape_of(bundle: Built) -> dict[str, Any]:
+    """The public shape that stands in for a bundle's checkpoint, with the window that the plan believes to be native."""
+    shape: dict[str, Any] = json.loads(shapes()[bundle.plan["model"]["architecture"]].read_text())
+    text = shape.get("text_config", shape)
+    for key in {"max_position_embeddings", "model_max_length"} & set(text):
+        text[key] = bundle.plan["model"]["native_context"]
+    return shape
 
 
 def offline_flags(flags: list[str]) -> list[str]:
@@ -65,20 +76,25 @@ def askable(bundle: Built) -> str | None:
     return engine_absent(bundle.release) if engine_parts(bundle.release) is None else None
 
 
+def long_window(bundle: Built) -> bool:
+    """Whether the pod lets the engine go past its own idea of the window; set here only where the pod sets it, since it hides a
+    YaRN override without effect."""
+    return any(variable["name"] == LONG_WINDOW for variable in bundle.plan["engine"]["env"])
+
+
 @functools.cache
-def answers(release: str, card: str, folder: Path) -> dict[str, dict[str, Any]]:
+def answers(release: str, card: str, long: bool, folder: Path) -> dict[str, dict[str, Any]]:
     """The configuration phase's answers to all bundles of one release for one card, asked of one process."""
     parts = engine_parts(release)
     assert isinstance(parts, EngineParts)
     jobs = []
     for bundle in BUNDLES:
-        if (bundle.release, bundle.card) == (release, card) and askable(bundle) is None:
+        if (bundle.release, bundle.card, long_window(bundle)) == (release, card, long) and askable(bundle) is None:
             model = folder / bundle.name
             model.mkdir(exist_ok=True)
-            shutil.copy(shapes()[bundle.plan["model"]["architecture"]], model / "config.json")
+            (model / "config.json").write_text(json.dumps(shape_of(bundle)))
             jobs.append({"id": bundle.name, "model": str(model), "argv": offline_flags(bundle.flags)})
-    env = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"} if any("--hf-overrides" in bundle.flags for bundle in BUNDLES) else {}
-    return configuration_answers(parts, card, jobs, **env)
+    return configuration_answers(parts, card, jobs, **({LONG_WINDOW: "1"} if long else {}))
 
 
 @pytest.fixture(scope="session")
@@ -92,10 +108,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_real_engine_takes_the_configuration(bundle: Built, models: Path) -> None:
     if reason := askable(bundle):
         pytest.skip(reason)
-    answer = answers(bundle.release, bundle.card, models)[bundle.name]
+    answer = answers(bundle.release, bundle.card, long_window(bundle), models)[bundle.name]
     assert answer["ok"], answer["error"]
     assert answer["max_len"] == bundle.plan["engine"]["max_model_len"]
     assert answer["runner"] == bundle.plan["engine"]["runner"]
+    if (factor := bundle.plan["model"]["yarn_factor"]) is not None:
+        assert answer["rope"].get("factor") == factor, "the YaRN override was swallowed"
 
 
 @pytest.mark.real_engine
