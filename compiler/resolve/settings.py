@@ -109,14 +109,13 @@ def words(name: str, value: Any, flag: Flag | None) -> Iterator[str]:
         for item in value:
             yield from (option, _word(item))
         return
-    if isinstance(value, str) and value.startswith("-"):
-        yield f"{option}={value}"  # On its own the parser would take it for an option.
-        return
-    yield option
     if isinstance(value, (tuple, list)) and (flag is None or flag.kind != "json"):
+        yield option
         yield from (_word(item) for item in value)
+    elif (word := _word(value)).startswith("-"):
+        yield f"{option}={word}"  # On its own the parser would take it for an option.
     else:
-        yield _word(value)
+        yield from (option, word)
 
 
 def _word(value: Any) -> str:
