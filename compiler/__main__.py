@@ -1,5 +1,5 @@
 """`python -m compiler` is `podwright`."""
 
-from compiler.cli import main
+from compiler.entry import main
 
 main()

@@ -40,6 +40,8 @@ WRONG = re.compile(r"\bcuda-(curand|cublas|cusparse|cusolver|cufft)-dev-\d+-\d+"
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each file that has a wrong name."""
     for path, text in texts(subject):
+        if "cuda-" not in text:
+            continue
         for name in sorted({match[0] for match in WRONG.finditer(text)}):
             right = name.replace("cuda-", "lib", 1)
             yield Hit(
