@@ -1,0 +1,76 @@
+"""What the memory planner is told follows the decided settings, and only settings of the right type."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.resolve.ledger import Ledger
+from compiler.resolve.memory import MemoryInputs
+from compiler.resolve.planner_inputs import effective_kv_dtype, planned_memory, planner_inputs
+from compiler.resolve.settings import layered_settings
+from compiler.resolve.speculation import decide_speculation
+from compiler.units import GIB
+from tests.support import REMOVE, Changes, specset
+
+
+def inputs(base: str = "nemotron-ada", changes: Changes | None = None, env: dict[str, str] | None = None) -> MemoryInputs:
+    specs = specset(base, changes)
+    settings = layered_settings(specs, Ledger(specs))
+    decide_speculation(settings, specs)
+    return planner_inputs(specs, settings, env or {})
+
+
+@pytest.mark.parametrize(("setting", "value", "field", "expected"), [
+    ("max_num_seqs", 7, "max_num_seqs", 7), ("max_num_batched_tokens", 4096, "max_num_batched_tokens", 4096), ("gpu_memory_utilization", 0.5, "gpu_memory_utilization", 0.5),
+    ("kv_cache_memory_bytes", "4GiB", "kv_cache_memory_bytes", 4 << 30), ("block_size", 32, "block_size", 32), ("tensor_parallel_size", 2, "tp", 2), ("pipeline_parallel_size", 3, "pp", 3),
+    ("enable_expert_parallel", True, "expert_parallel", True), ("enforce_eager", True, "enforce_eager", True), ("async_scheduling", False, "async_scheduling", False),
+    ("mamba_cache_mode", "all", "mamba_cache_mode", "all"), ("mamba_ssm_cache_dtype", "auto", "mamba_cache_dtype", None), ("disable_custom_all_reduce", True, "custom_all_reduce", False),
+    ("max_model_len", "auto", "max_model_len", 1_048_576), ("max_model_len", 1000, "max_model_len", 1000),
+])  # fmt: skip
+def test_settings_reach_the_planner(setting: str, value: object, field: str, expected: object) -> None:
+    assert getattr(inputs(changes={"profile": {f"settings.{setting}": value}}), field) == expected
+
+
+@pytest.mark.parametrize(("chosen", "scheme", "expected"), [(None, None, "auto"), ("auto", "fp8", "fp8"), (None, "nvfp4", "nvfp4"), ("bfloat16", "fp8", "bfloat16")])
+def test_cache_type(chosen: str | None, scheme: str | None, expected: str) -> None:
+    model = specset("nemotron-ada", {"model": {"quantization.kv_cache_scheme": scheme or REMOVE}}).model
+    assert effective_kv_dtype(model, chosen) == expected
+
+
+@pytest.mark.parametrize(("env", "gib"), [({}, 4), ({"VLLM_CPU_KVCACHE_SPACE": "9"}, 9), ({"VLLM_CPU_KVCACHE_SPACE": "many"}, 4)])
+def test_cpu_cache_comes_from_the_environment(env: dict[str, str], gib: int) -> None:
+    assert inputs("tiny-cpu", env=env).kv_cache_memory_bytes == gib * GIB
+
+
+@pytest.mark.parametrize(("env", "runner"), [({}, None), ({"VLLM_USE_V2_MODEL_RUNNER": "1"}, "V2"), ({"VLLM_USE_V2_MODEL_RUNNER": "0"}, "V1"), ({"VLLM_USE_V2_MODEL_RUNNER": "x"}, None)])
+def test_runner_can_be_forced(env: dict[str, str], runner: str | None) -> None:
+    assert inputs(env=env).runner == runner
+
+
+def test_graph_mode() -> None:
+    assert inputs().full_cudagraphs
+    assert not inputs(changes={"profile": {"engine_args.compilation_config": {"value": {"cudagraph_mode": "PIECEWISE"}}}}).full_cudagraphs
+    assert inputs(changes={"profile": {"engine_args.compilation_config": {"value": {"cudagraph_mode": "FULL_AND_PIECEWISE"}}}}).full_cudagraphs
+
+
+def test_speculation_is_priced() -> None:
+    assert inputs().speculation is None
+    mtp = inputs("qwen38-2xa40").speculation
+    assert mtp is not None
+    assert (mtp.method, len(mtp.groups), mtp.weights_bytes > 0) == ("mtp", 1, True)
+    draft = inputs(changes={"profile": {"speculation": {"method": "dspark", "tokens": 4, "draft": {"repo": "a/b", "loaded": "2GB"}}}}).speculation
+    assert draft is not None
+    assert (draft.tokens, draft.weights_bytes, draft.groups) == (4, 2_000_000_000, ())
+
+
+def test_measured_geometry() -> None:
+    measured = {"bytes_per_token": 1000, "block": 64, "evidence": "nemotron-ada/nemotron-ada-control-solo"}
+    geometry = inputs(changes={"model": {"architecture.kv": [], "architecture.measured_kv": measured}}).geometry
+    assert (getattr(geometry, "bytes_per_token", None), getattr(geometry, "block", None)) == (1000, 64)
+
+
+def test_plan_is_rounded_as_it_is_published() -> None:
+    given = inputs()
+    memory = planned_memory(given, 65536)
+    assert memory.max_model_len == 65536
+    assert memory.weights_gib == round(memory.weights_gib, 3)
