@@ -6,6 +6,8 @@ only. The formulae stand beside the code that uses them; ``docs/memory.md`` tell
 
 from __future__ import annotations
 
+from math import fsum
+
 from compiler.plan.memory import GIB, Interval, MemoryPart, MemoryPlan
 from compiler.resolve.memory.budget import Budget, memory_budget
 from compiler.resolve.memory.groups import CacheLayout, cache_layout
@@ -72,5 +74,5 @@ def _parts(inputs: MemoryInputs, budget: Budget) -> tuple[MemoryPart, ...]:
         MemoryPart("outside_budget", extra.outside.mid, "graphs and growth beyond the share, estimated"),
         MemoryPart("already_used", inputs.card.already_used_bytes / GIB, "given"),
     ]
-    free = budget.total.mid - sum(part.gib for part in parts)
+    free = budget.total.mid - fsum(part.gib for part in parts)
     return (*parts, MemoryPart("free", free, "what is left of the card"))

@@ -8,7 +8,7 @@ Source: vLLM 0.27.1, ``v1/worker/gpu_worker.py: determine_available_memory`` and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, fsum
 
 from compiler.plan.memory import GIB, Interval
 from compiler.resolve.memory.inputs import MemoryInputs
@@ -36,7 +36,7 @@ def memory_budget(inputs: MemoryInputs) -> Budget:
         size = inputs.kv_cache_memory_bytes / GIB
         return Budget(total, requested, weights, extra, Interval(size, size, size), True)
     taken = [weights, extra.activation, extra.non_torch, extra.graphs_charged]
-    mid = requested.mid - sum(part.mid for part in taken)
+    mid = requested.mid - fsum(part.mid for part in taken)
     fall = spread([*taken, _mirrored(requested)], +1)
     rise = spread([*taken, _mirrored(requested)], -1)
     return Budget(total, requested, weights, extra, Interval(mid - fall, mid, mid + rise), False)

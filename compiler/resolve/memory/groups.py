@@ -8,7 +8,7 @@ Source: vLLM 0.27.1, ``v1/core/kv_cache_utils.py`` (``_get_kv_cache_groups_unifo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, floor
+from math import ceil, floor, fsum
 
 from compiler.resolve.memory import pages, states
 from compiler.resolve.memory.inputs import MLA_KINDS, STATE_KINDS, LayerGroup, MambaMode, MeasuredKV, MemoryInputs
@@ -61,7 +61,7 @@ class CacheLayout:
         """Bytes that one more token costs where the window is long: only what grows without bound counts."""
         growing = [b for b in self.buckets if b.shape.kind not in ("sliding", "chunked")
                    and (not b.is_state or self.mode == "all")]
-        return sum(b.groups * self.bytes_per_block / b.block for b in growing) / self.dcp
+        return fsum(b.groups * self.bytes_per_block / b.block for b in growing) / self.dcp
 
     def per_request(self, length: int) -> int:
         """Blocks that one request of ``length`` tokens holds, over all groups."""
