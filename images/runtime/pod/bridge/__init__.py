@@ -9,7 +9,7 @@ Settings
 A request in translate mode
     translate.chat_request(body, settings, names) -> Translation(body, turn, model, notes), raises errors.InvalidRequestError
         .body      for POST {model.upstream}/v1/chat/completions
-        .turn      answers.Turn: what the answer has to know of the request (model echoed, limits, estimate of input tokens)
+        .turn      turn.Turn: what the answer has to know of the request (model echoed, limits, estimate of input tokens)
         .notes     what was left out or changed, for the trace
     translate.without_budget(chat_body)            after errors.refuses_budget(status, text): the same without a thinking budget
     translate.with_max_tokens(chat_body, tokens)   after errors.overflow_of(text).lowered(prompt): the same with a shorter answer

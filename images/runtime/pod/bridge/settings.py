@@ -17,7 +17,7 @@ Mode = Literal["translate", "native", "keepalive"]
 EFFORT_BUDGETS: dict[str, int | None] = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": None}
 PING_S = 15.0
 USAGE_S = 0.5
-# A prefill of a million tokens took 539 s on the slowest card of the measurements; nothing serves later than this.
+# The longest prefill in the documents' measurements lasted 539 s; three times that, rounded up, is an engine that died.
 SILENCE_S = 1800.0
 MAX_BODY = 64 << 20
 
@@ -28,13 +28,15 @@ class SettingsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """One model behind the bridge. The first of `names` is what /v1/models lists first and what unknown names get.
+    """One model behind the bridge. `names` are the engine's own, the first one what unknown names get; `aliases` further
+    ones that clients may use and the engine does not know.
 
     `context_window` in tokens; None, as in `reasoning` and `multimodal`, where nobody said.
     """
 
     names: tuple[str, ...]
     upstream: str
+    aliases: tuple[str, ...] = ()
     context_window: int | None = None
     reasoning: bool | None = None
     multimodal: bool | None = None
@@ -74,6 +76,11 @@ class Settings:
     max_body: int = MAX_BODY
     cors_origins: tuple[str, ...] = ()
 
+    @property
+    def bind_host(self) -> str:
+        """Where to listen: without a key nobody but this machine may come, whatever `host` says."""
+        return self.host if self.keys or is_loopback(self.host) else "127.0.0.1"
+
 
 def from_manifest(manifest: Manifest) -> Settings:
     """The settings in a pod's manifest. Raises SettingsError where its bridge is off."""
@@ -90,8 +97,10 @@ def from_manifest(manifest: Manifest) -> Settings:
 
 def _model(engine: Engine) -> Model:
     host = "127.0.0.1" if engine.launch.host in ("", "0.0.0.0", "::") else engine.launch.host
-    return Model(engine.served_names, f"http://{host}:{engine.launch.port}", engine.context_window, engine.reasoning,
-                 engine.multimodal, engine.architecture)  # fmt: skip
+    return Model(
+        engine.served_names, f"http://{host}:{engine.launch.port}", context_window=engine.context_window,
+        reasoning=engine.reasoning, multimodal=engine.multimodal, architecture=engine.architecture,
+    )  # fmt: skip
 
 
 def _keys(bridge: Bridge) -> tuple[tuple[str, str], ...]:
@@ -127,11 +136,9 @@ def from_arguments(words: Sequence[str]) -> Settings:
 def from_options(options: argparse.Namespace) -> Settings:
     """The settings in parsed options of `add_arguments`. A model without a name takes it from the engine, later."""
     host, port = _address(options.listen)
-    names = tuple(dict.fromkeys([*([options.model] if options.model else []), *options.alias]))
-    model = Model(names, _url(options.upstream), options.context_window)
+    names = (options.model,) if options.model else ()
+    model = Model(names, _url(options.upstream), tuple(dict.fromkeys(options.alias)), options.context_window)
     keys = tuple(_key(text) for text in options.api_key_env)
-    if not keys and not _is_loopback(host):
-        raise SettingsError(f"--listen {options.listen}: without a key (--api-key-env) only a loopback address may be used")
     for word, value, least in (("--ping", options.ping, 0.05), ("--usage-interval", options.usage_interval, 0), ("--silence", options.silence, 1)):
         if not value >= least:
             raise SettingsError(f"{word} {value:g}: must be at least {least:g}")
@@ -162,7 +169,8 @@ def _key(text: str) -> tuple[str, str]:
     return (name or env.lower(), env)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

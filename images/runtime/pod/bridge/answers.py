@@ -1,0 +1,158 @@
+"""What streams and whole answers have in common: usage, stop reasons, signatures; and whole answers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any, NamedTuple
+
+from pod.bridge.calls import Calls, ToolUse, pieces_of
+from pod.bridge.errors import ApiError, from_event
+from pod.bridge.turn import Turn
+
+ONLY_THOUGHTS = "(The model answered inside its reasoning only. It follows.)\n\n"
+
+
+class Usage(NamedTuple):
+    """Tokens as the engine counts them; `cached` None where it does not say."""
+
+    prompt: int
+    completion: int
+    cached: int | None
+
+    def final(self) -> dict[str, int]:
+        """The usage of a finished message: the input without what the cache held."""
+        cached = min(self.cached or 0, self.prompt)
+        return {"input_tokens": self.prompt - cached, "cache_creation_input_tokens": 0, "cache_read_input_tokens": cached,
+                "output_tokens": self.completion}  # fmt: skip
+
+    def first(self) -> dict[str, int]:
+        """The usage of a message that begins: nothing is claimed of the cache that is not known."""
+        if self.cached is None:
+            return {"input_tokens": self.prompt, "output_tokens": self.completion}
+        return self.final()
+
+
+def usage_of(raw: Any, turn: Turn, pieces: int = 0) -> Usage:
+    """The engine's usage; where it counts nothing the input is the estimate and the output the number of pieces seen."""
+    raw = raw if isinstance(raw, dict) else {}
+    prompt, completion = _count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens"))
+    details = raw.get("prompt_tokens_details")
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    return Usage(turn.estimate if prompt is None else prompt, pieces if completion is None else completion, cached)
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def signature_of(thinking: str) -> str:
+    """The signature of a thinking block: the same for the same text, and never empty."""
+    return base64.b64encode(b"podwright" + hashlib.sha256(thinking.encode("utf-8", "replace")).digest()).decode()
+
+
+class Stop(NamedTuple):
+    """Why a message ended, in Anthropic's words."""
+
+    reason: str
+    sequence: str | None = None
+
+
+_REFUSED = {"content_filter": Stop("refusal"), "refusal": Stop("refusal")}
+_KNOWN = frozenset({"stop", "length", "tool_calls", "function_call", "eos", "end_turn", "stop_sequence"})
+
+
+def stop_of(finish: Any, matched: Any, has_tool: bool, usage: Usage, turn: Turn) -> tuple[Stop, str | None]:
+    """The stop reason, and a note where the engine's own is not known. `matched` is the engine's `stop_reason`: a text where
+    a stop sequence ended the answer, else a token id or nothing."""
+    if finish == "length":
+        is_full = turn.window is not None and usage.completion < turn.max_tokens and usage.prompt + usage.completion >= turn.window
+        return Stop("model_context_window_exceeded" if is_full else "max_tokens"), None
+    if has_tool:
+        return Stop("tool_use"), None
+    if finish in _REFUSED if isinstance(finish, str) else False:
+        return _REFUSED[finish], None
+    if isinstance(matched, str) and matched and finish != "repetition":
+        return Stop("stop_sequence", matched), None
+    known = finish is None or finish in _KNOWN if isinstance(finish, (str, type(None))) else False
+    return Stop("end_turn"), None if known else f"finish reason {str(finish)[:100]!r} became end_turn"
+
+
+def failed_finish(finish: Any) -> ApiError | None:
+    """The error that a finish reason stands for."""
+    if finish in ("abort", "error", "cancelled") if isinstance(finish, str) else False:
+        return ApiError(500, f"The engine ended the answer with {finish!r}.")
+    return None
+
+
+def text_of(content: Any) -> str:
+    """The text in an answer's content: a text, or a list of text parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(text_of(part.get("text")) for part in content if isinstance(part, dict))
+    return ""
+
+
+def message_of(data: Any, turn: Turn, message_id: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The Anthropic message in an engine's whole answer, and notes. Raises ApiError where it is an error or none."""
+    choices = data.get("choices") if isinstance(data, dict) else None
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        is_error = isinstance(data, dict) and (data.get("error") or data.get("object") == "error")
+        raise from_event(data) if is_error else ApiError(502, "The engine's answer has no message.")
+    notes: list[str] = []
+    calls = Calls(turn, message_id, notes)
+    content: list[dict[str, Any]] = []
+    finish, matched = _ending(choices)
+    if error := failed_finish(finish):
+        raise error
+    for choice in choices:
+        message = choice.get("message")
+        content += _blocks(message if isinstance(message, dict) else {}, calls, finish == "length")
+    is_only_thoughts = finish != "length" and all(block["type"] == "thinking" for block in content)
+    if is_only_thoughts and (text := repeat_of_thoughts([block["thinking"] for block in content], notes)):
+        content.append({"type": "text", "text": text})
+    usage = usage_of(data.get("usage"), turn)
+    stop, note = stop_of(finish, matched, calls.count > 0, usage, turn)
+    notes += [note] if note else []
+    return {
+        "id": message_id, "type": "message", "role": "assistant", "model": turn.model, "content": content,
+        "stop_reason": stop.reason, "stop_sequence": stop.sequence, "usage": usage.final(),
+    }, tuple(notes)  # fmt: skip
+
+
+def _ending(choices: list[dict[str, Any]]) -> tuple[Any, Any]:
+    reasons = [choice.get("finish_reason") for choice in choices]
+    finish = "length" if "length" in reasons else next((r for r in reasons if failed_finish(r)), reasons[0])
+    return finish, next((choice.get("stop_reason") for choice in choices if choice.get("stop_reason") is not None), None)
+
+
+def _blocks(message: dict[str, Any], calls: Calls, is_cut: bool) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    thinking = text_of(message.get("reasoning")) or text_of(message.get("reasoning_content"))
+    if thinking.strip():
+        blocks.append({"type": "thinking", "thinking": thinking, "signature": signature_of(thinking)})
+    text = text_of(message.get("content")) or text_of(message.get("refusal"))
+    if text.strip():
+        blocks.append({"type": "text", "text": text})
+    found = message.get("tool_calls")
+    for call in found if isinstance(found, list) else []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            made = calls.made(call.get("id"), function.get("name"), pieces_of(function.get("arguments")), is_cut=is_cut)
+            if isinstance(made, ToolUse):
+                blocks.append({**made.start(), "input": made.input})
+            elif made:
+                blocks.append({"type": "text", "text": made})
+    if not blocks and text:
+        blocks.append({"type": "text", "text": text})
+    return blocks
+
+
+def repeat_of_thoughts(thoughts: list[str], notes: list[str]) -> str:
+    """The text for a turn of nothing but reasoning: a client that wants a summary would otherwise find none."""
+    text = "".join(thoughts)
+    if not text.strip():
+        return ""
+    notes.append("the answer was reasoning only and is repeated as text")
+    return ONLY_THOUGHTS + text
