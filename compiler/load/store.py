@@ -45,6 +45,8 @@ class SpecStore:
         self._files: dict[str, Path] = {}
         self._texts: dict[str, tuple[str | None, str | None]] = {}
         self._hashes: dict[str, str] = {}
+        self._locks: dict[str, list[Diagnostic]] = {}
+        self._measurements: dict[str, Measurement | None] = {}
 
     def names(self, kind: str) -> list[str]:
         """Names of all specs of a kind, sorted."""
@@ -88,8 +90,9 @@ class SpecStore:
         text, problem = self._text(path, limit=LONGEST_DATA)
         if text is None:
             return None, [_finding("SPC025", problem or "cannot be read", place, "The image would install whatever is newest that day.", "Resolve it with `images/engine/lock_release.py`, see CONTRIBUTING.md.")]
-        spans = secrets.find_secrets(text)
-        return (None, [_pasted_secret(path, text, span.start, span.kind) for span in spans]) if spans else (text.encode(), [])
+        if path not in self._locks:
+            self._locks[path] = [_pasted_secret(path, text, span.start, span.kind) for span in secrets.find_secrets(text)]
+        return (None, self._locks[path]) if self._locks[path] else (text.encode(), [])
 
     def lock(self, profile: str) -> tuple[LockSpec, list[Diagnostic]]:
         """What `podwright lock` resolved for the profile; empty when it was never run."""
@@ -106,7 +109,9 @@ class SpecStore:
         if not self.exists(logical("evidence", topic)):
             near = _near(topic, self.names("evidence"))
             return None, [_finding("SPC022", f"no evidence topic `{shown(topic)}`", place, "The choice would rest on nothing.", near)]
-        block = self._record_block(topic, record)
+        if reference not in self._measurements:
+            self._measurements[reference] = self._record_block(topic, record)
+        block = self._measurements[reference]
         if block is not None:
             return block, []
         spec, problems = self.spec("evidence", topic)
