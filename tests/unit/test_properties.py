@@ -111,8 +111,11 @@ def mutated(data: Any, chance: random.Random, value: object) -> Any:
     """`data` with one change: a key or item dropped, doubled, renamed, moved, or another value in its place."""
     routes = [route for route in every_route(data) if route]
     route = chance.choice(routes)
-    action = chance.choice(("drop", "retype", "retype", "rename", "double", "swap"))
+    action = chance.choice(("drop", "retype", "retype", "rename", "double", "swap", "vary", "vary", "vary", "vary"))
     other = chance.choice(routes)
+    if action == "vary":
+        route = chance.choice([r for r in routes if isinstance(at(data, r), (int, float))] or routes)
+        return maximal.replaced(data, route, varied(at(data, route), chance))
     if action == "swap" and route[: len(other)] != other and other[: len(route)] != route:
         return maximal.replaced(maximal.replaced(data, route, at(data, other)), other, at(data, route))
     if action == "rename" and isinstance(route[-1], str):
@@ -120,6 +123,15 @@ def mutated(data: Any, chance: random.Random, value: object) -> Any:
     if action in ("drop", "double"):
         return maximal.replaced(data, route[:-1], without(at(data, route[:-1]), route[-1]) if action == "drop" else doubled(at(data, route[:-1]), route[-1]))
     return maximal.replaced(data, route, value)
+
+
+def varied(value: Any, chance: random.Random) -> Any:
+    """Another value of the same type: what loading takes and only the plan or a rule can refuse."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return chance.choice((1, 2, 3, 5, 7, value + 1, value * 2, max(1, value // 2), value * 1000, 2**31, 10**12, 10**17))
+    return chance.choice((1e-9, 0.01, 0.5, 1.0, 1.5, value * 2, 1e6)) if isinstance(value, float) else value
 
 
 def every_route(value: Any, route: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
