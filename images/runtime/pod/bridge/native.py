@@ -119,7 +119,7 @@ def _thinking(reading: Reading, body: dict[str, Any]) -> dict[str, Any]:
         native["thinking"] = {"type": "enabled", "budget_tokens": budget}
     elif reading.thinking.enabled:
         native["thinking"] = {"type": "adaptive"}
-    config = {"effort": reading.thinking.level} if reading.thinking.level else {}
+    config: dict[str, Any] = {"effort": reading.thinking.level} if reading.thinking.level else {}
     form = response_format(body)
     if form is not None and form["type"] == "json_schema":
         config["format"] = {"type": "json_schema", "schema": form["json_schema"]["schema"]}
