@@ -10,7 +10,7 @@ from compiler.schema.base import Choice, Date, Digest, EnvName, EvidenceId, Line
 
 ImageRef = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._/:-]*[a-z0-9])?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", description="An image by repository and tag.")]
 RelativeFile = Annotated[str, Field(pattern=r"^[a-z0-9]+(/[A-Za-z0-9][A-Za-z0-9._-]*)+$", description="A file below specs/engines.")]
-Requirement = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[0-9][A-Za-z0-9.+!_-]*$", description="A distribution pinned to one version, for instance fastokens==1.0.")]
+Requirement = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?([<>=!~]{1,2}[A-Za-z0-9.*+!_-]+(,[<>=!~]{1,2}[A-Za-z0-9.*+!_-]+)*)?$", description="A distribution with its version, for instance fastokens==1.0.")]
 
 
 class BaseImage(Spec):
