@@ -88,7 +88,7 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
 
 def _finding_lines(findings: Sequence[Diagnostic]) -> list[str]:
     ordered = sorted(findings, key=lambda d: (d.severity.rank, d.code, str(d.place), d.what))
-    return [f"{d.code} {d.severity}, {code(str(d.place))}: {text(d.what)} Why: {text(d.why)} Fix: {text(d.fix)}" for d in ordered] or ["None."]
+    return [f"{d.code} {d.severity}, {code(str(d.place))}: {text(d.what)}\n  - Why: {text(d.why)}\n  - Fix: {text(d.fix)}" for d in ordered] or ["None."]
 
 
 def _connect_notes(plan: Plan) -> list[str]:

@@ -29,7 +29,7 @@ def test_each_section_is_there() -> None:
     assert "| `max_num_seqs` | `--max-num-seqs 64` | profile `specs/profiles/p.yaml#settings.max_num_seqs` | enough [`a40/x`] |" in shown
     assert "| `storage.container_disk_gb` | `200` | computed | weights |" in shown
     assert "run, sha256 `not locked`" in shown
-    assert "- MEM002 warning, `specs/profiles/p.yaml#settings`: tight Why: it may fail Fix: take less" in shown
+    assert "- MEM002 warning, `specs/profiles/p.yaml#settings`: tight\n  - Why: it may fail\n  - Fix: take less" in shown
     assert "1. Do this." in shown
     assert "vllm serve owner/Example-30B\n    --port 18081\n" in shown
 

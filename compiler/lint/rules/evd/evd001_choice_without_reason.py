@@ -36,7 +36,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     for written in written_options(subject):
         flag = subject.specs.flags.find(written.dest)
         if flag is not None and written.choice.reason is None and written.choice.value not in (flag.default, None):
-            what = f"`{written.key}: {written.choice.value}` departs from the default, {flag.default}, and says no reason"
+            default = "own choice" if flag.default is None else f"default, {flag.default},"
+            what = f"`{written.key}: {written.choice.value}` departs from the engine's {default} and says no reason"
             yield Hit(written.place, what, "nobody dares to change it later", "write {value: ..., reason: ...}", on_key=True)
     chosen = subject.specs.profile.speculation
     if chosen is not None and chosen.method != "off" and chosen.reason is None:
