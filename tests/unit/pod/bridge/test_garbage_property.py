@@ -1,0 +1,186 @@
+"""Whatever upstream or a client sends: a legal stream, a legal error, or a refusal that names its place. Never an exception."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pod.bridge import count, errors, native, translate
+from pod.bridge.codec import loads
+from pod.bridge.events import MessageStream
+from pod.bridge.keepalive import PingStream
+from pod.bridge.models import Names
+from pod.bridge.native import NativeStream
+from pod.bridge.settings import Model, Settings
+from pod.bridge.turn import Turn
+
+from tests.unit.pod.bridge.legal import judged
+from tests.unit.pod.bridge.play import Clock, cases
+
+SETTINGS = Settings((Model(("served",), "http://127.0.0.1:1", context_window=1000, reasoning=True),), guard=True)
+NAMES = Names(SETTINGS.models)
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+texts = st.one_of(st.text(max_size=12), st.sampled_from(["", " ", "\n", "{", "}", '{"a":1}', '{"a":', "\u2028", "\x85", "</think>", "END"]))
+scalars = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), texts)
+junk = st.recursive(scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)), max_leaves=6)
+
+
+def often(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(value, value, value, value, value, value, junk)
+
+
+def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries({}, optional={key: often(value) for key, value in fields.items()})
+
+
+tool_parts = objects(index=st.integers(0, 2), id=st.sampled_from(["a", "b", "", None]), type=st.just("function"),
+                     function=objects(name=st.sampled_from(["run", "write", "", None]), arguments=texts))  # fmt: skip
+deltas = objects(role=st.just("assistant"), content=texts, reasoning=texts, reasoning_content=texts, tool_calls=st.lists(tool_parts, max_size=3))
+choices = objects(index=st.integers(0, 1), delta=deltas, stop_reason=st.sampled_from(["END", 7, None]),
+                  finish_reason=st.sampled_from([None, None, None, "stop", "length", "tool_calls", "abort", "odd"]))  # fmt: skip
+usages = objects(prompt_tokens=st.integers(0, 2000), completion_tokens=st.integers(0, 50),
+                 prompt_tokens_details=objects(cached_tokens=st.integers(0, 3000)))  # fmt: skip
+chunks = st.one_of(objects(id=texts, choices=st.lists(choices, max_size=2), usage=usages), objects(choices=st.lists(choices, min_size=1, max_size=1)))
+native_blocks = st.one_of(objects(type=st.sampled_from(["text", "thinking", "tool_use"]), text=texts, thinking=texts, id=texts, name=texts, input=junk),
+                          objects(type=st.sampled_from(["text_delta", "input_json_delta", "signature_delta"]), text=texts, partial_json=texts))  # fmt: skip
+native_events = objects(
+    type=st.sampled_from(["message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "ping", "error"]),
+    index=st.integers(0, 2), content_block=native_blocks, delta=st.one_of(native_blocks, objects(stop_reason=texts)), usage=usages, message=junk,
+)  # fmt: skip
+
+
+def event(data: Any) -> bytes:
+    return b"data: " + (data if isinstance(data, bytes) else json.dumps(data).encode()) + b"\n\n"
+
+
+def upstreams(events: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    one = st.one_of(*[events.map(event)] * 6, st.binary(max_size=20), st.just(b": note\n\n"), st.binary(max_size=9).map(event))
+    ends = st.sampled_from([b"data: [DONE]\n\n", b"data: [DONE]", b"", b"\r\n"])
+    return st.builds(lambda parts, end: b"".join(parts) + end, st.lists(one, max_size=9), ends)
+
+
+recorded = st.builds(
+    lambda data, at, new: data[: at % (len(data) + 1)] + new + data[at % (len(data) + 1) + len(new) // 2 :],
+    st.sampled_from([case.file("upstream.sse").read_bytes() for case in cases() if case.file("upstream.sse").exists()]),
+    st.integers(0, 5000), st.binary(max_size=8),
+)  # fmt: skip
+
+
+def fed(stream: Any, data: bytes, cuts: list[int]) -> bytes:
+    places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
+    out = [frame for a, b in zip(places, places[1:], strict=False) for frame in stream.feed(data[a:b])]
+    return b"".join([*out, *stream.flush()])
+
+
+turns = st.builds(Turn, model=st.just("m"), max_tokens=st.integers(1, 60), window=st.sampled_from([None, 40]), one_tool=st.booleans(),
+                  forced_tool=st.sampled_from([None, "run"]), guard=st.booleans())  # fmt: skip
+
+
+def check(kind: type[Any], turn: Turn, data: bytes, cuts: list[int]) -> None:
+    stream = kind(turn, "msg_1", usage_s=0, clock=Clock())
+    made = fed(stream, data, [])
+    assert judged(made).faults == [], made
+    assert stream.done
+    assert (stream.failure is None) == (b"event: message_stop" in made)
+    assert fed(kind(turn, "msg_1", usage_s=0, clock=Clock()), data, cuts) == made
+
+
+@relaxed
+@given(turns, st.one_of(upstreams(chunks), recorded, st.binary(max_size=60)), st.lists(st.integers(0, 3000), max_size=6))
+def test_property_any_chat_stream_becomes_legal(turn: Turn, data: bytes, cuts: list[int]) -> None:
+    check(MessageStream, turn, data, cuts)
+
+
+@relaxed
+@given(turns, upstreams(native_events), st.lists(st.integers(0, 3000), max_size=6))
+def test_property_any_native_stream_becomes_legal(turn: Turn, data: bytes, cuts: list[int]) -> None:
+    check(NativeStream, turn, data, cuts)
+
+
+@relaxed
+@given(upstreams(chunks), st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["begin", "beat", "tick", "fail"])), max_size=9))
+def test_property_early_starts_and_beats_stay_legal(data: bytes, acts: list[tuple[int, str]]) -> None:
+    clock = Clock()
+    stream = MessageStream(Turn("m", max_tokens=9), "msg_1", usage_s=0.5, clock=clock)
+    out: list[bytes] = []
+    for size, act in acts:
+        piece, data = data[:size], data[size:]
+        out += stream.feed(piece)
+        clock.now += 1
+        if act == "begin":
+            out += stream.begin()
+        elif act == "beat":
+            out += stream.beat()
+        elif act == "fail":
+            out += stream.fail(errors.silent(1))
+    out += stream.feed(data) + stream.flush()
+    assert judged(b"".join(out)).faults == []
+
+
+@relaxed
+@given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=5))
+def test_property_keepalive_changes_no_byte(data: bytes, cuts: list[int]) -> None:
+    assert fed(PingStream(), data, cuts) == data
+
+
+content = st.recursive(
+    objects(type=st.sampled_from(["text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "search_result",
+                                  "server_tool_use", "web_search_tool_result", "tool_reference", "container_upload", "new_thing"]),
+            text=texts, thinking=texts, id=texts, name=texts, tool_use_id=texts, input=st.dictionaries(texts, junk, max_size=2),
+            source=objects(type=st.sampled_from(["base64", "url", "text", "file", "content"]), media_type=texts, data=texts, url=texts),
+            is_error=st.booleans(), title=texts),
+    lambda inner: st.fixed_dictionaries({"type": st.sampled_from(["tool_result", "document"]), "content": st.lists(inner, max_size=2)}),
+    max_leaves=4,
+)  # fmt: skip
+messages = objects(role=st.sampled_from(["user", "assistant", "system", "ctx"]), content=st.one_of(texts, st.lists(content, max_size=3)))
+requests = st.builds(
+    lambda base, more: {**base, **more} if isinstance(more, dict) else more,
+    st.fixed_dictionaries({"model": st.just("m"), "max_tokens": st.integers(1, 9000), "messages": st.lists(messages, min_size=1, max_size=4)}),
+    objects(system=st.one_of(texts, st.lists(content, max_size=2)), stream=st.booleans(), temperature=st.floats(), stop_sequences=st.lists(texts, max_size=2),
+            thinking=objects(type=st.sampled_from(["enabled", "disabled", "adaptive"]), budget_tokens=st.integers(-1, 9000)),
+            output_config=objects(effort=st.sampled_from(["low", "max", "huge"]), format=objects(type=st.just("json_schema"), schema=junk)),
+            tools=st.lists(objects(name=texts, type=st.sampled_from(["custom", "bash_20250124", "web_search_20250305"]), description=texts, input_schema=junk)),
+            tool_choice=objects(type=st.sampled_from(["auto", "any", "tool", "none"]), name=texts)),
+)  # fmt: skip
+
+
+@relaxed
+@given(requests)
+def test_property_any_request_is_translated_or_refused(body: Any) -> None:
+    for make in (translate.chat_request, native.native_request, count.tokenize_request, native.native_count_request):
+        before = json.dumps(body)
+        try:
+            made = make(body, SETTINGS, NAMES)
+        except errors.InvalidRequestError as error:
+            assert error.status == 400
+            assert loads(error.body("req_1"))["request_id"] == "req_1"
+        else:
+            assert all(message["role"] in ("system", "user", "assistant", "tool") for message in made.body["messages"])
+            assert made.turn.estimate > 0
+        assert json.dumps(body) == before
+
+
+@relaxed
+@given(st.one_of(junk, st.fixed_dictionaries({"choices": st.lists(objects(message=objects(content=texts, reasoning=texts, tool_calls=st.lists(tool_parts, max_size=2)),
+                                                                          finish_reason=st.sampled_from(["stop", "length", "abort"])), max_size=2), "usage": usages})))  # fmt: skip
+def test_property_any_whole_answer_becomes_a_message_or_an_error(data: Any) -> None:
+    try:
+        message, _ = translate.completion_message(data, Turn("m", max_tokens=9), "msg_1")
+    except errors.ApiError as error:
+        assert error.status >= 400
+    else:
+        assert message["stop_reason"] is not None
+        assert all(isinstance(value, int) for value in message["usage"].values())
+        assert all(isinstance(block["input"], dict) for block in message["content"] if block["type"] == "tool_use")
+
+
+@relaxed
+@given(st.integers(400, 599), st.one_of(st.binary(max_size=60), junk.map(lambda value: json.dumps(value).encode())))
+def test_property_any_error_body_becomes_an_error(status: int, body: bytes) -> None:
+    error = errors.from_upstream(status, {}, body)
+    assert error.status >= 400
+    assert error.message
+    assert judged(error.frame()).faults == []
