@@ -123,6 +123,34 @@ def test_other_hostile_text_in_all_free_fields_at_once(kind: str, tmp_path: Path
         check(*built(base() | {PATHS[kind]: data}), attack, tmp_path)
 
 
+VARIANTS: dict[str, dict[str, object]] = {
+    "on an own machine": {"target": "docker", "deploy": {"clouds": ("SECURE",), "reason": "A reason."}},
+    "not prebaked": {"container": {"recipe": "vllm-openai", "prebaked": False, "reason": "A reason."}, "desktop": None, "kv_store": None, "swap": None},
+}
+
+
+@pytest.mark.parametrize("attack", ["shell and templates", "lines", "quote", "backslash"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_hostile_text_in_other_kinds_of_bundles(variant: str, attack: str, tmp_path: Path) -> None:
+    """All fields at once, as far as the profile is still built."""
+    data = dict(base())
+    data[PATHS["profile"]] = {key: value for key, value in (base()[PATHS["profile"]] | VARIANTS[variant]).items() if value is not None}  # type: ignore[operator]
+    bundle, printed = built(data)
+    assert bundle is not None, printed
+    for kind in PATHS:
+        changed = dict(data)
+        for route, key in sorted(places(kind), key=lambda place: (-len(place[0]), place[1])):
+            if outcome(kind, "shell and templates", route, key)[0] is not None and route[0] in changed[PATHS[kind]]:
+                trial = changed | {PATHS[kind]: replaced(changed[PATHS[kind]], route, ATTACKS[attack], key=key)}
+                changed = trial if loaded(trial)[0] is not None else changed
+        bundle, printed = built(changed)
+        assert bundle is not None or printed
+        for artifact in bundle.artifacts if bundle else ():
+            if artifact.path != "Dockerfile":  # Another recipe has other instructions than the base profile.
+                assert list(faults(artifact, tmp_path)) == [], (kind, artifact.path)
+    assert not (tmp_path / RAN).exists()
+
+
 def faults(artifact: Artifact, folder: Path) -> Iterator[str]:
     """What is wrong with an artifact that carries hostile text."""
     if base_bundle().by_path().get(artifact.path) == artifact:
@@ -143,8 +171,11 @@ def _json_faults(artifact: Artifact) -> Iterator[str]:
     value = json.loads(artifact.text, parse_constant=lambda constant: pytest.fail(f"{artifact.path} holds {constant}"))
     if "1234567000" in artifact.text:
         yield f"{artifact.path} ran a template"
-    if artifact.path == "start-command.json" and not all(isinstance(word, str) and "\0" not in word for word in value):
-        yield "the start command is not a list of words that a process takes"
+    if artifact.path == "start-command.json":
+        if not all(isinstance(word, str) and "\0" not in word for word in value):
+            yield "the start command is not a list of words that a process takes"
+        if value[:2] == ["bash", "-c"] and subprocess.run(["bash", "-n"], input=value[2].encode(), capture_output=True, check=False).returncode:
+            yield "the script in the start command is none"
     if artifact.path == "manifest.json" and "\\u0000" in artifact.text:
         yield "the manifest holds a NUL, which no argv and no environment takes"
 
@@ -168,8 +199,10 @@ def _shell_faults(artifact: Artifact, folder: Path) -> Iterator[str]:
     if parsed.returncode or parsed.stderr:
         yield f"{artifact.path}: {parsed.stderr.decode()}"
     facts = artifact.text.partition("() {")[0].rpartition("\n")[0] if artifact.path == "bootstrap.sh" else f"{artifact.text}\n_podwright_connect podid"
-    if artifact.path in ("bootstrap.sh", "connect.sh"):
-        environment = {"PATH": "/usr/bin:/bin", "PODWRIGHT_ROOT": str(folder), "PODWRIGHT_API_KEY": "key", "HOME": str(folder)}
+    if artifact.path in ("bootstrap.sh", "connect.sh", "run.sh"):
+        facts = artifact.text if artifact.path == "run.sh" else facts
+        (folder / "secrets.env").write_text("PODWRIGHT_API_KEY=key\n")
+        environment = {"PATH": "/usr/bin:/bin", "PODWRIGHT_ROOT": str(folder), "PODWRIGHT_API_KEY": "key", "HOME": str(folder), "PODWRIGHT_HF_HOME": str(folder), "PODWRIGHT_SECRETS": str(folder / "secrets.env")}
         subprocess.run(["bash", "-s"], input=facts.encode(), cwd=folder, env=environment, capture_output=True, check=False)
         if (folder / RAN).exists():
             yield f"{artifact.path} ran what a spec says"
