@@ -7,14 +7,17 @@ constants were fitted on the start-ups in ``tests/cases/memory_planner.yaml`` an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 
 from compiler.plan.memory import GIB, Interval
+from compiler.resolve.memory.groups import cache_layout
 from compiler.resolve.memory.inputs import MIB, CardMemory, LayerGroup, MemoryInputs
 
 USUAL_VOCAB = 152_064
 USUAL_HIDDEN = 5_120
+USUAL_LATENT_HEADS = 64
+LIBRARY_WORKSPACE = 0.03125  # GiB, 32 MiB that cuBLAS takes at the first product
 SHARED_MEMORY = ("gb10", "spark")
 GRAPH_SIZES_FULL = 51  # sizes up to 512, the most that a default start captures
 
@@ -73,7 +76,7 @@ def logits_gib(inputs: MemoryInputs) -> float:
 def sampler_factor(inputs: MemoryInputs) -> Interval:
     """Copies of the float32 logits alive at the sampler's peak.
 
-    V1 sorts for top-k and top-p while it profiles: logits, sorted values and 8-byte indices, four copies. V2
+    V1 sorts for top-k and top-p while it profiles: logits, sorted values and 8-byte indices. V2
     profiles without. Releases up to 0.11 needed 9.2 in each of five records,
     and about four where the batch of sequences was not stated.
     """
@@ -83,63 +86,114 @@ def sampler_factor(inputs: MemoryInputs) -> Interval:
         return Interval(3.0, 9.2, 10.2)
     if inputs.release < (0, 21, 0):
         return Interval(3.0, 4.5, 10.0)
-    return Interval(3.3, 3.9, 4.6)
+    return Interval(3.4, 3.7, 4.6)
 
 
 def _activation(inputs: MemoryInputs) -> Interval:
-    """Peak of one profiling batch: the larger of the forward pass and the sampler, plus what is always there."""
-    factor, logits, draft = sampler_factor(inputs), logits_gib(inputs), inputs.spec_tokens
-    forward = _forward_gib(inputs)
-    low = max(forward.low, factor.low * logits) + 0.05
-    mid = max(forward.mid, factor.mid * logits * (1 + 0.35 * draft)) + 0.25
-    high = max(forward.high, factor.high * logits * (1 + draft)) + 0.6
-    cold = _compile_extra(inputs)
-    low, mid, high = low + cold.low, mid + cold.mid, high + cold.high
+    """Peak of one profiling batch: the largest of forward pass, sampler and first compilation, which follow each
+    other, plus what stays allocated beside them."""
+    factor, logits = sampler_factor(inputs), logits_gib(inputs)
+    # Any draft doubles the rows: one draft token a sequence is profiled, however many are proposed.
+    drafts = Interval(1.8, 2.0, 2.6) if inputs.spec_tokens else Interval(1.0, 1.0, 1.0)
+    forward, cold, stays = _forward_gib(inputs), _compile_gib(inputs), _expert_workspace_gib(inputs)
+    # The target is compiled before its experts run for the first time, a draft after them.
+    before = 0.0 if inputs.spec_tokens else 1.0
+    low = max(forward.low, factor.low * drafts.low * logits, cold.low - before * stays.low) + stays.low + 0.03
+    mid = max(forward.mid, factor.mid * drafts.mid * logits, cold.mid - before * stays.mid) + stays.mid + LIBRARY_WORKSPACE
+    high = max(forward.high, factor.high * drafts.high * logits, cold.high - before * stays.high) + stays.high + 0.4
     if encoder_runs(inputs):
         mid, high = mid + 0.1, high + 1.0
     return Interval(low, mid, high)
 
 
 def _forward_gib(inputs: MemoryInputs) -> Interval:
-    """Live tensors of one forward pass: a few hidden rows, and the widest of an MLP (or MoE) and a state layer,
-    since layers follow each other and free what they used."""
+    """Live tensors of one forward pass: a few hidden rows, and the widest of an MLP, a state layer and a latent's
+    workspace, since layers follow each other and free what they used.
+
+    The profile never runs a state layer's own kernel at full width, so only its projections count here; the kernel's
+    tensors fit into what the other parts leave once it serves (``docs/memory.md``).
+    """
     shape, tp = inputs.shape, inputs.tp
     hidden = shape.hidden or USUAL_HIDDEN
     rows = 8.0 * hidden
-    if shape.is_moe:
-        active = shape.experts_per_token or 8
-        mlp = 4.0 * hidden + 2 * active * (hidden + 3 * (shape.moe_intermediate or hidden // 2) / tp)
-    else:
-        mlp = 6 * (shape.intermediate or 3.25 * hidden) / tp
-    if inputs.model_runner == "V2":
-        mlp *= 0.65  # its profile runs without the extra copies that V1 keeps for sampling and padding
-    low, mid, high = 0.4 * mlp, mlp, 1.5 * mlp
+    # A mixture keeps its wide tensors in a workspace of its own; router and shared expert are left.
+    mlp = 11.0 * hidden if shape.is_moe else 8.0 * (shape.intermediate or 3.25 * hidden) / tp
+    if inputs.model_runner == "V2" or inputs.release < (0, 21, 0):
+        mlp *= 0.75  # without the extra copies that V1 keeps today
+    low, mid, high = 0.6 * mlp, mlp, 1.5 * mlp
     for group in inputs.groups:
         extra = _state_token_bytes(group, tp)
         low, mid, high = max(low, extra.low), max(mid, extra.mid), max(high, extra.high)
-    scale = inputs.batch / GIB
-    return Interval((0.5 * rows + low) * scale, (rows + mid) * scale, (1.5 * rows + high) * scale)
+    scale, latent = inputs.batch / GIB, _latent_workspace_gib(inputs)
+    return Interval(max((0.6 * rows + low) * scale, latent.low), max((rows + mid) * scale, latent.mid),
+                    max((1.5 * rows + high) * scale, latent.high))
 
 
 def _state_token_bytes(group: LayerGroup, tp: int) -> Interval:
-    """Bytes a token that the chunked kernels of one state layer keep, by channel of its inner width.
+    """Bytes a token that the projections of one state layer keep, by channel of its inner width.
 
-    GDN: 37 in two records (batches of 65,536 and 4,096), 25 in a third. KDA: one record, whose profile of 8,192
-    tokens asked for 39.6 GiB or more beside the weights.
+    H200, 0.26.0: GDN 17 (MoE) and 23 (dense), Mamba2 13; KDA at most 35, hidden behind the latents' workspace.
     """
     if group.state is None:
         return Interval(0.0, 0.0, 0.0)
     inner = group.state.v_heads * group.state.v_dim / tp
-    low, mid, high = {"gdn": (12, 37, 60), "kda": (900, 1270, 1500)}.get(group.kind, (2, 8, 24))
+    low, mid, high = {"gdn": (10, 20, 40), "kda": (6, 15, 40)}.get(group.kind, (4, 13, 26))
     return Interval(low * inner, mid * inner, high * inner)
 
 
-def _compile_extra(inputs: MemoryInputs) -> Interval:
-    """Memory of torch.compile in a first start: 0.50 GiB more than a warm one on a dense model with V2, none
-    seen with V1. The plan is for the first start unless the caller says otherwise."""
-    if inputs.enforce_eager or inputs.warm_start or inputs.model_runner == "V1":
-        return Interval(0.0, 0.0, 0.2)
-    return Interval(0.0, 0.35, 0.6)
+def latent_rows(inputs: MemoryInputs) -> int:
+    """Tokens of earlier context that MLA layers expand at a time: 65,536 at most, and fewer only for short windows,
+    but one cache block for each sequence at least (``mla_attention.py``). A hybrid's block is long: 1,888 tokens on
+    Kimi-Linear, so 1,024 sequences made it 29.5 GiB."""
+    block = cache_layout(inputs).block_size
+    wanted = max(8 * inputs.max_model_len, 4 * inputs.sequences * block)
+    return max(min(wanted, 65_536), inputs.sequences * block)
+
+
+def _latent_workspace_gib(inputs: MemoryInputs) -> Interval:
+    """Expanded keys and values of MLA layers in the profile: rows * heads * (128 + 128) * 2 bytes, met to the byte at
+    six counts of sequences, and the layer's own rows, 9 to 14 bytes a token and hidden unit."""
+    if not inputs.is_mla or inputs.release < (0, 21, 0):
+        return Interval(0.0, 0.0, 0.0)
+    heads, hidden = inputs.shape.heads or USUAL_LATENT_HEADS, inputs.shape.hidden or USUAL_HIDDEN
+    expanded = latent_rows(inputs) * heads / inputs.tp * 512 / GIB
+    rows = inputs.batch * hidden / GIB
+    return Interval(expanded + 5 * rows, expanded + 12 * rows, 1.1 * expanded + 24 * rows)
+
+
+def _expert_workspace_gib(inputs: MemoryInputs) -> Interval:
+    """Two buffers that the experts of a mixture share over all layers and keep: tokens * experts a token * the wider
+    of hidden and expert width * 2 bytes. To the byte on four mixtures with the Triton kernels; Marlin's second buffer is
+    only as wide as an expert (source); others vary."""
+    shape, tp = inputs.shape, inputs.tp
+    if not shape.is_moe:
+        return Interval(0.0, 0.0, 0.0)
+    hidden = shape.hidden or USUAL_HIDDEN
+    width = (shape.moe_intermediate or hidden // 2) / tp
+    each = inputs.batch * (shape.experts_per_token or 8) * 2 / GIB
+    second = width if inputs.marlin_moe else max(hidden, width)
+    size = each * (second + max(hidden, 2 * width))
+    return Interval(0.4 * size, size, 1.5 * size)
+
+
+def _compile_gib(inputs: MemoryInputs) -> Interval:
+    """Peak of torch.compile in a first start: the compiler times kernels on a copy of the embedding table.
+
+    Table plus two hidden rows a token was met within 0.04 GiB on five dense models of both runners, 0.5 to 2.6 GiB; drafts keep
+    eight rows. On mixtures it stayed below the other parts. A second start loads the result. The plan is for
+    the first start unless the caller says otherwise.
+    """
+    if inputs.enforce_eager or inputs.warm_start or inputs.release < (0, 21, 0):
+        return Interval(0.0, 0.0, 0.0)
+    hidden = inputs.shape.hidden or USUAL_HIDDEN
+    table = (inputs.shape.vocab or USUAL_VOCAB) * hidden * inputs.shape.dtype_bytes / inputs.tp / GIB
+    rows = inputs.batch * hidden * (16 if inputs.spec_tokens else 4) / GIB
+    return Interval(0.0, table + rows, 1.2 * (table + rows))
+
+
+def cold_start_gib(inputs: MemoryInputs) -> float:
+    """How much more activation a first start needs than one that finds its compiled code."""
+    return _activation(inputs).mid - _activation(replace(inputs, warm_start=True)).mid
 
 
 def encoder_runs(inputs: MemoryInputs) -> bool:
@@ -173,27 +227,35 @@ def _graphs_charged(inputs: MemoryInputs) -> Interval:
     negative (-0.81 and -0.90 seen), so the low end goes below zero."""
     if inputs.enforce_eager or inputs.model_runner == "V2" or inputs.release < (0, 21, 0):
         return Interval(0.0, 0.0, 0.0)
-    mid = 0.2 + 0.43 * _graph_share(inputs)
+    mid = 0.1 + 0.53 * _graph_share(inputs)
     low = -0.9 if inputs.is_hybrid and inputs.spec_tokens else 0.1
-    return Interval(low, mid, mid + 0.7)
+    return Interval(min(low, 0.5 * mid), mid, mid + 0.7)
 
 
 def _graphs_used(inputs: MemoryInputs) -> Interval:
-    """What capture takes: 0.80-1.04 GiB (V1) and 1.00-1.20 (V2) for 51 sizes, 0.23 for 19."""
+    """What capture takes: 0.80-1.04 GiB (V1) and 1.00-1.20 (V2) for 51 sizes, 0.23-0.41 for 19, 0.21 for 11."""
     if inputs.enforce_eager:
         return Interval(0.0, 0.0, 0.0)
     share = _graph_share(inputs)
-    mid = 0.1 + 0.9 * share
+    mid = 0.05 + 0.9 * share
     return Interval(0.1 * share, mid, mid + 0.6)
 
 
 def _outside(inputs: MemoryInputs, charged: Interval, used: Interval) -> Interval:
-    """Held beyond the requested share once serving, context left out: capture above its estimate, and growth.
+    """Held beyond the requested share once serving, context left out: capture above its estimate, the latents that
+    MLA layers gather (allocated after the cache is sized), and growth.
 
-    H200: V1 0.82-1.08, V2 1.76-1.82, eager 0.43, of which the context is 0.51. Marlin MoE kernels on 24 GB cards
-    add up to 1 GiB, and 2.1-2.8 GiB in all were seen there.
+    H200, context of 0.51 included: V1 0.82-1.08 with 51 sizes and 0.43-0.99 with 19, V2 1.76-1.82, eager 0.43. Long
+    prompts, two at once too, then added 0.00-0.30. Marlin MoE kernels on 24 GB cards add up to 1 GiB, and 2.1-2.8 GiB
+    in all were seen there.
     """
     captured = max(0.0, used.mid - max(0.0, charged.mid))
     marlin = 0.9 if inputs.marlin_moe else 0.0
-    mid = captured + (0.2 if not inputs.enforce_eager else 0.0) + marlin
+    mid = captured + (0.2 if not inputs.enforce_eager else 0.0) + marlin + _gathered_latents_gib(inputs)
     return Interval(0.5 * captured, mid, mid + 0.8 + marlin)
+
+
+def _gathered_latents_gib(inputs: MemoryInputs) -> float:
+    """One row of latent for each token that MLA layers expand at a time."""
+    width = max((g.kv_lora_rank + g.rope_dim for g in inputs.groups if g.kind == "mla"), default=0)
+    return latent_rows(inputs) * width * 2 / GIB if width else 0.0

@@ -8,7 +8,7 @@ from compiler.plan.memory import GIB, Interval, MemoryWarning, Verdict
 from compiler.resolve.memory.budget import Budget
 from compiler.resolve.memory.groups import CacheLayout
 from compiler.resolve.memory.inputs import MeasuredKV, MemoryInputs
-from compiler.resolve.memory.overhead import context_gib, encoder_runs
+from compiler.resolve.memory.overhead import cold_start_gib, context_gib, encoder_runs
 
 LARGE_CARD_MARGIN_GIB = 2.0  # up to 1.95 GiB beyond the share was held on an H200 after a start
 FULL_PREFILL_TRANSIENT_GIB = 3.2  # two prefills of a full window on a 96 GB GPU; the profile covers about one
@@ -194,9 +194,9 @@ def _note_budget(sizing: Sizing, findings: Findings) -> None:
         findings.warn(MemoryWarning.GRAPHS_OUTSIDE_BUDGET,
                       f"this release and runner take CUDA graphs, about {extra.graphs_used.mid:.2f} GiB, from outside "
                       "the share.")
-    if inputs.model_runner == "V2" and not inputs.enforce_eager and not inputs.warm_start:
+    if (narrower := cold_start_gib(inputs)) >= 0.1:
         findings.warn(MemoryWarning.COLD_START_NARROWER,
-                      "a cold start, where torch.compile runs, is up to 0.50 GiB narrower than a warm one.")
+                      f"a cold start, where torch.compile runs, has about {narrower:.1f} GiB less cache than a warm one.")
     if inputs.spec_tokens:
         findings.warn(MemoryWarning.SPECULATIVE_LOGITS,
                       "drafts multiply the sampler's rows; its buffers may be taken after the profile.")

@@ -30,7 +30,7 @@ from compiler.resolve.memory import (
 DATA = Path(__file__).parents[3] / "cases" / "memory_planner.yaml"
 MIB = 1 << 20
 SHAPE_FIELDS = ("hidden", "vocab", "intermediate", "is_moe", "is_multimodal", "experts", "experts_per_token",
-                "moe_intermediate")
+                "moe_intermediate", "heads")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def _case(row: dict[str, Any], shapes: dict[str, Any]) -> Case:
         kv_cache_memory_bytes=data.get("kv_fixed"), enforce_eager=data.get("start") == "eager",
         speculation=Speculation("mtp", draft, (one,)) if draft else None,
         language_model_only=data.get("language_only", False), runner=data.get("runner"),
-        custom_all_reduce=data.get("custom_all_reduce", True), warm_start=data.get("start") == "warm")
+        custom_all_reduce=data.get("custom_all_reduce", True), warm_start=data.get("start") == "warm",
+        marlin_moe=data.get("marlin", False))
     return Case(row["id"], inputs, row["seen"], row["outcome"], "gpu" in data)
 
 
@@ -201,6 +202,18 @@ def test_memory_beyond_the_share_is_foreseen(case: Case) -> None:
     seen = case.seen["beyond_share_gib"]
     assert plan.outside_budget_gib.low + 0.2 <= seen <= plan.outside_budget_gib.high + 0.75
     assert abs(plan.outside_budget_gib.mid + context - seen) <= 0.3
+
+
+@_ids([c for c in CASES if "beyond_serving_gib" in c.seen])
+def test_memory_of_long_prompts_stays_inside_what_was_foreseen(case: Case) -> None:
+    plan, seen = memory_plan(case.inputs), case.seen["beyond_serving_gib"]
+    assert plan.outside_budget_gib.low + 0.2 <= seen <= plan.outside_budget_gib.high + 0.75
+
+
+@_ids([c for c in CASES if "activation_gib" in c.seen and c.id.startswith("x-")])
+def test_the_activation_peak_is_close(case: Case) -> None:
+    activation = next(part.gib for part in memory_plan(case.inputs).parts if part.name == "activation")
+    assert abs(activation - case.seen["activation_gib"]) <= max(0.25, 0.12 * case.seen["activation_gib"])
 
 
 def _report() -> None:
