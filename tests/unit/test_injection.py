@@ -12,6 +12,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ EXCLUDED = {("Cuda", "minimum"), ("ProfileSpec", "extends"), ("Checkpoint", "fol
 
 
 @functools.cache
-def base() -> dict[str, object]:
+def base() -> dict[str, Any]:
     return maximal.maximal()
 
 
@@ -74,13 +75,7 @@ def test_every_text_field_is_attacked() -> None:
         assert text_fields(type(spec)) - written_fields(spec) - EXCLUDED == set()
 
 
-@functools.cache
-def outcome(kind: str, attack: str, route: Route, key: bool) -> tuple[Bundle | None, tuple[str, ...]]:
-    """The bundle with one text replaced, if there is one, and what is printed."""
-    return built(base() | {PATHS[kind]: replaced(base()[PATHS[kind]], route, ATTACKS[attack], key=key)})
-
-
-def built(data: dict[str, object]) -> tuple[Bundle | None, tuple[str, ...]]:
+def built(data: dict[str, Any]) -> tuple[Bundle | None, tuple[str, ...]]:
     specs, problems = loaded(data)
     result = compiled(specs, FILES) if specs is not None else None
     found = [*problems, *(result.diagnostics if result else ())]
@@ -100,55 +95,54 @@ def check(bundle: Bundle | None, printed: tuple[str, ...], where: object, folder
     assert not (folder / RAN).exists()
 
 
-@pytest.mark.parametrize("attack", ["shell and templates", "lines"])
-@pytest.mark.parametrize("kind", PATHS)
-def test_hostile_text_is_refused_or_harmless(kind: str, attack: str, tmp_path: Path) -> None:
-    accepted = 0
-    for route, key in places(kind):
-        bundle, printed = outcome(kind, attack, route, key)
-        check(bundle, printed, (route, key), tmp_path)
-        accepted += bundle is not None
-    assert 0 < accepted < len(places(kind))
-
-
-@pytest.mark.parametrize("kind", PATHS)
-def test_other_hostile_text_in_all_free_fields_at_once(kind: str, tmp_path: Path) -> None:
-    """The fields that take the worst shell text take the other attacks, too, all in one profile."""
-    free = [place for place in places(kind) if outcome(kind, "shell and templates", *place)[0] is not None]
-    for attack in ATTACKS:
-        data = base()[PATHS[kind]]
-        for route, key in sorted(free, key=lambda place: (-len(place[0]), place[1])):
-            changed = replaced(data, route, ATTACKS[attack], key=key)
-            data = changed if loaded(base() | {PATHS[kind]: changed})[0] is not None else data
-        check(*built(base() | {PATHS[kind]: data}), attack, tmp_path)
-
-
 VARIANTS: dict[str, dict[str, object]] = {
     "on an own machine": {"target": "docker", "deploy": {"clouds": ("SECURE",), "reason": "A reason."}},
     "not prebaked": {"container": {"recipe": "vllm-openai", "prebaked": False, "reason": "A reason."}, "desktop": None, "kv_store": None, "swap": None},
 }
 
 
-@pytest.mark.parametrize("attack", ["shell and templates", "lines", "quote", "backslash"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_hostile_text_in_other_kinds_of_bundles(variant: str, attack: str, tmp_path: Path) -> None:
-    """All fields at once, as far as the profile is still built."""
-    data = dict(base())
-    data[PATHS["profile"]] = {key: value for key, value in (base()[PATHS["profile"]] | VARIANTS[variant]).items() if value is not None}  # type: ignore[operator]
+@pytest.mark.parametrize("kind", PATHS)
+def test_hostile_text_is_refused_or_harmless(kind: str, tmp_path: Path) -> None:
+    """The worst text in every place in turn; then, where that is let through, every attack in all those places at once."""
+    free = [place for place in places(kind) if one_by_one(kind, "shell and templates", place, tmp_path)]
+    assert 0 < len(free) < len(places(kind))
+    for place in free:
+        one_by_one(kind, "lines", place, tmp_path)
+    for attack in ATTACKS:
+        check(*built(with_all(base(), kind, free, attack)), attack, tmp_path)
+    for variant, changes in VARIANTS.items():
+        in_other_bundles(kind, free, variant, changes, tmp_path)
+
+
+def one_by_one(kind: str, attack: str, place: tuple[Route, bool], folder: Path) -> bool:
+    """True when a bundle comes out with one text replaced."""
+    route, key = place
+    bundle, printed = built(base() | {PATHS[kind]: replaced(base()[PATHS[kind]], route, ATTACKS[attack], key=key)})
+    check(bundle, printed, (place, attack), folder)
+    return bundle is not None
+
+
+def with_all(data: dict[str, Any], kind: str, free: list[tuple[Route, bool]], attack: str) -> dict[str, Any]:
+    """The data with an attack in all these places that exist and take it; inner places and values go first, so that routes hold."""
+    for route, key in sorted(free, key=lambda place: (-len(place[0]), place[1])):
+        if route[0] in data[PATHS[kind]]:
+            trial = data | {PATHS[kind]: replaced(data[PATHS[kind]], route, ATTACKS[attack], key=key)}
+            data = trial if loaded(trial)[0] is not None else data
+    return data
+
+
+def in_other_bundles(kind: str, free: list[tuple[Route, bool]], variant: str, changes: dict[str, object], folder: Path) -> None:
+    profile = {key: value for key, value in (base()[PATHS["profile"]] | changes).items() if value is not None}
+    data = base() | {PATHS["profile"]: profile}
     bundle, printed = built(data)
-    assert bundle is not None, printed
-    for kind in PATHS:
-        changed = dict(data)
-        for route, key in sorted(places(kind), key=lambda place: (-len(place[0]), place[1])):
-            if outcome(kind, "shell and templates", route, key)[0] is not None and route[0] in changed[PATHS[kind]]:
-                trial = changed | {PATHS[kind]: replaced(changed[PATHS[kind]], route, ATTACKS[attack], key=key)}
-                changed = trial if loaded(trial)[0] is not None else changed
-        bundle, printed = built(changed)
-        assert bundle is not None or printed
-        for artifact in bundle.artifacts if bundle else ():
+    assert bundle is not None, (variant, printed)
+    for attack in ("shell and templates", "lines", "quote"):
+        attacked, printed = built(with_all(data, kind, free, attack))
+        assert attacked is not None or printed
+        for artifact in attacked.artifacts if attacked else ():
             if artifact.path != "Dockerfile":  # Another recipe has other instructions than the base profile.
-                assert list(faults(artifact, tmp_path)) == [], (kind, artifact.path)
-    assert not (tmp_path / RAN).exists()
+                assert list(faults(artifact, folder)) == [], (variant, kind, artifact.path)
+    assert not (folder / RAN).exists()
 
 
 def faults(artifact: Artifact, folder: Path) -> Iterator[str]:
