@@ -13,7 +13,7 @@ from compiler.load import SpecStore
 from compiler.load.validate import validated
 from compiler.schema import FOLDERS, KINDS
 from compiler.schemas import KINDS_WITH_SCHEMA, json_schema, schema_bundle
-from tests.support import ROOT, SPECS
+from tests.support import SPECS
 
 STORE = SpecStore([SPECS])
 FILES = [(kind, name) for kind in FOLDERS for name in STORE.names(kind)]
@@ -59,7 +59,7 @@ def test_choice_may_be_bare(value: object) -> None:
 def test_bundle_of_schemas_is_what_lies_in_the_checkout() -> None:
     bundle = schema_bundle()
     assert {a.path for a in bundle.artifacts} == {f"{kind}.schema.json" for kind in KINDS_WITH_SCHEMA}
-    folder = ROOT / "schemas"
+    folder = SPECS / "schemas"
     if folder.is_dir():
         assert {a.path: a.text == (folder / a.path).read_text("utf-8") for a in bundle.artifacts} == dict.fromkeys((a.path for a in bundle.artifacts), True)
 
