@@ -111,7 +111,7 @@ def _forward_gib(inputs: MemoryInputs) -> Interval:
     workspace, since layers follow each other and free what they used.
 
     The profile never runs a state layer's own kernel at full width, so only its projections count here; the kernel's
-    tensors fit into what the other parts leave once it serves (``docs/memory.md``).
+    tensors mostly fit into what the other parts leave once it serves (``docs/memory.md``).
     """
     shape, tp = inputs.shape, inputs.tp
     hidden = shape.hidden or USUAL_HIDDEN
@@ -151,8 +151,8 @@ def latent_rows(inputs: MemoryInputs) -> int:
 
 
 def _latent_workspace_gib(inputs: MemoryInputs) -> Interval:
-    """Expanded keys and values of MLA layers in the profile: rows * heads * (128 + 128) * 2 bytes, met to the byte at
-    six counts of sequences, and the layer's own rows, 9 to 14 bytes a token and hidden unit."""
+    """Expanded keys and values of MLA layers in the profile: rows * heads * (128 + 128) * 2 bytes, met within a
+    megabyte at seven counts of sequences, and the layer's own rows, 9 to 14 bytes a token and hidden unit."""
     if not inputs.is_mla or inputs.release < (0, 21, 0):
         return Interval(0.0, 0.0, 0.0)
     heads, hidden = inputs.shape.heads or USUAL_LATENT_HEADS, inputs.shape.hidden or USUAL_HIDDEN
@@ -163,8 +163,8 @@ def _latent_workspace_gib(inputs: MemoryInputs) -> Interval:
 
 def _expert_workspace_gib(inputs: MemoryInputs) -> Interval:
     """Two buffers that the experts of a mixture share over all layers and keep: tokens * experts a token * the wider
-    of hidden and expert width * 2 bytes. To the byte on four mixtures with the Triton kernels; Marlin's second buffer is
-    only as wide as an expert (source); others vary."""
+    of hidden and expert width * 2 bytes. Within 3 MB on three mixtures with the Triton kernels, 0.09 GiB
+    too much on Nemotron, whose experts have no gate. Marlin's second buffer is only as wide as an expert (source)."""
     shape, tp = inputs.shape, inputs.tp
     if not shape.is_moe:
         return Interval(0.0, 0.0, 0.0)
@@ -179,8 +179,8 @@ def _expert_workspace_gib(inputs: MemoryInputs) -> Interval:
 def _compile_gib(inputs: MemoryInputs) -> Interval:
     """Peak of torch.compile in a first start: the compiler times kernels on a copy of the embedding table.
 
-    Table plus two hidden rows a token was met within 0.04 GiB on five dense models of both runners, 0.5 to 2.6 GiB; drafts keep
-    eight rows. On mixtures it stayed below the other parts. A second start loads the result. The plan is for
+    Table plus two hidden rows a token was met within 0.04 GiB in five first starts of dense models, both runners, 1.1
+    to 2.6 GiB; drafts keep eight rows (within 0.1). On mixtures it stayed below the other parts. A second start loads the result. The plan is for
     the first start unless the caller says otherwise.
     """
     if inputs.enforce_eager or inputs.warm_start or inputs.release < (0, 21, 0):

@@ -111,13 +111,13 @@ def test_a_very_wide_batch_is_said_to_be_poorly_known() -> None:
     assert MemoryWarning.WIDE_OVERHEAD in memory_plan(wide).warnings
 
 
-@pytest.mark.parametrize(("sequences", "asked"), [
-    (1024, 31_675_383_808), (512, 15_837_691_904), (256, 7_918_845_952), (128, 3_959_422_976), (64, 1_979_711_488),
-    (32, 1_073_741_824), (8, 1_073_741_824)])
-def test_latents_of_a_hybrid_are_expanded_for_a_block_of_each_sequence(sequences: int, asked: int) -> None:
-    # H200, 0.26.0: bytes that the profile of Kimi-Linear asked for in one piece; 29.5 GiB stopped a start.
-    made = replace(BASE, engine_release="0.26.0", geometry=KIMI, max_model_len=1_048_576, max_num_seqs=sequences)
-    assert latent_rows(made) * 32 * 256 * 2 == asked
+@pytest.mark.parametrize(("sequences", "seen"), [
+    (1024, 31_937_003_520), (512, 16_099_311_616), (256, 8_179_941_376), (128, 4_221_042_688), (64, 2_240_806_912),
+    (32, 1_334_837_248), (8, 1_334_837_248)])
+def test_latents_of_a_hybrid_are_expanded_for_a_block_of_each_sequence(sequences: int, seen: int) -> None:
+    # H200, 0.26.0, Kimi-Linear: peaks of the forward pass. The rest is the layer's own rows, alike at each count.
+    made = replace(BASE, geometry=KIMI, max_model_len=1_048_576, max_num_seqs=sequences)
+    assert 261_000_000 < seen - latent_rows(made) * 32 * 256 * 2 < 262_000_000
 
 
 def test_a_first_start_copies_the_embedding_table() -> None:
