@@ -180,8 +180,8 @@ def _compile_gib(inputs: MemoryInputs) -> Interval:
     """Peak of torch.compile in a first start: the compiler times kernels on a copy of the embedding table.
 
     Table plus two hidden rows a token was met within 0.04 GiB in five first starts of dense models, both runners, 1.1
-    to 2.6 GiB; drafts keep eight rows (within 0.1). On mixtures it stayed below the other parts. A second start loads the result. The plan is for
-    the first start unless the caller says otherwise.
+    to 2.6 GiB; drafts keep eight rows (within 0.1). On mixtures it stayed below the other parts. A second start loads
+    the result. The plan is for the first start unless the caller says otherwise.
     """
     if inputs.enforce_eager or inputs.warm_start or inputs.release < (0, 21, 0):
         return Interval(0.0, 0.0, 0.0)
