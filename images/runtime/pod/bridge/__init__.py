@@ -7,6 +7,7 @@ Settings
                                   entry(name, anthropic=...) -> a body for /v1/models and /v1/models/{id} (raises ApiError 404)
 
 A request in translate mode
+    translate.parsed_body(bytes) -> value          raises errors.InvalidRequestError for what is no JSON
     translate.chat_request(body, settings, names) -> Translation(body, turn, model, notes), raises errors.InvalidRequestError
         .body      for POST {model.upstream}/v1/chat/completions
         .turn      turn.Turn: what the answer has to know of the request (model echoed, limits, estimate of input tokens)

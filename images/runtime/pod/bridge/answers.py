@@ -38,12 +38,13 @@ def usage_of(raw: Any, turn: Turn, pieces: int = 0) -> Usage:
     raw = raw if isinstance(raw, dict) else {}
     prompt, completion = _count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens"))
     details = raw.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    cached = _count(details.get("cached_tokens") if isinstance(details, dict) else raw.get("cached_tokens"))
     return Usage(turn.estimate if prompt is None else prompt, pieces if completion is None else completion, cached)
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value < 2**53 else None
 
 
 def signature_of(thinking: str) -> str:
@@ -64,7 +65,7 @@ _KNOWN = frozenset({"stop", "length", "tool_calls", "function_call", "eos", "end
 
 def stop_of(finish: Any, matched: Any, has_tool: bool, usage: Usage, turn: Turn) -> tuple[Stop, str | None]:
     """The stop reason, and a note where the engine's own is not known. `matched` is the engine's `stop_reason`: a text where
-    a stop sequence ended the answer, else a token id or nothing."""
+    a stop sequence ended the answer (the client's own, or one of the model's), else a token id or nothing."""
     if finish == "length":
         is_full = turn.window is not None and usage.completion < turn.max_tokens and usage.prompt + usage.completion >= turn.window
         return Stop("model_context_window_exceeded" if is_full else "max_tokens"), None
@@ -72,7 +73,7 @@ def stop_of(finish: Any, matched: Any, has_tool: bool, usage: Usage, turn: Turn)
         return Stop("tool_use"), None
     if finish in _REFUSED if isinstance(finish, str) else False:
         return _REFUSED[finish], None
-    if isinstance(matched, str) and matched and finish != "repetition":
+    if isinstance(matched, str) and matched in turn.stop_sequences:
         return Stop("stop_sequence", matched), None
     known = finish is None or finish in _KNOWN if isinstance(finish, (str, type(None))) else False
     return Stop("end_turn"), None if known else f"finish reason {str(finish)[:100]!r} became end_turn"

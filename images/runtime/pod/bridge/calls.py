@@ -44,7 +44,7 @@ def arguments_of(pieces: list[str]) -> str | None:
     unpacked, raw line breaks inside strings are allowed for.
     """
     text = "".join(pieces).strip()
-    if not text:
+    if text in ("", "null", '""'):
         return "{}"
     value = _json(text)
     if isinstance(value, dict):

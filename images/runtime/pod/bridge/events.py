@@ -96,7 +96,7 @@ class MessageStream(MessageWriter):
         return head
 
     def _event(self, event: sse.Event, out: list[bytes]) -> None:
-        if event.data == b"[DONE]":
+        if event.data[:6] == b"[DONE]":
             self._end(out) if self.started or self._is_finished else out.extend(self.fail(errors.empty()))
             return
         try:
@@ -198,6 +198,8 @@ class MessageStream(MessageWriter):
         self._latest = call
         if call.id is None and isinstance(part.get("id"), str) and part["id"]:
             call.id = part["id"]
+        if name and name != call.name and not call.pieces:
+            call.name = (call.name or "") + name
         call.name = call.name or name
         if not call.is_out:
             call.pieces += pieces

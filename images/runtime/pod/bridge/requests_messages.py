@@ -9,6 +9,7 @@ turn, because templates want turns to alternate.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any, NamedTuple
 
 from pod.bridge.errors import InvalidRequestError
@@ -87,7 +88,7 @@ def conversation_of(messages: Any, reader: Reader) -> Conversation:
         at = reader._replace(is_last=i >= last)
         if role == "assistant":
             _add_assistant(conversation, content, f"messages.{i}.content", at)
-        elif role == "system":
+        elif role in ("system", "developer"):
             _add_system(conversation, content, f"messages.{i}.content")
         else:
             _add_user(conversation, content, f"messages.{i}.content", at)
@@ -183,7 +184,7 @@ def _add_assistant(conversation: Conversation, content: Any, route: str, reader:
         if kind == "tool_use":
             turn.calls.append(_call(block, at))
         elif kind == "thinking":
-            thinking = block.get("thinking")
+            thinking = block.get("thinking") or ""
             if not isinstance(thinking, str):
                 raise InvalidRequestError(f"{at}.thinking", "must be a string")
             turn.thoughts += [thinking] if thinking else []
@@ -210,7 +211,7 @@ def _complete(conversation: Conversation) -> None:
             conversation.turns.append(UserTurn())
         elif not last.texts:
             conversation.turns.pop()
-    for before, turn in zip(conversation.turns, conversation.turns[1:]):  # noqa: B905 (the second is shorter by design)
+    for before, turn in itertools.pairwise(conversation.turns):
         if isinstance(before, AssistantTurn) and isinstance(turn, UserTurn) and before.calls:
             by_id: dict[str, list[Result]] = {}
             for result in turn.results:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pod.bridge import requests_tools as tools_
 from pod.bridge.answers import message_of
-from pod.bridge.codec import dumps
+from pod.bridge.codec import BadJsonError, dumps, loads
 from pod.bridge.errors import InvalidRequestError
 from pod.bridge.models import Match, Names
 from pod.bridge.requests_content import Image, Part, PdfReader, Reader
@@ -49,6 +49,14 @@ class Reading:
     choice: tools_.Choice
     thinking: Thinking
     notes: list[str]
+
+
+def parsed_body(data: bytes | bytearray) -> Any:
+    """The value in a request's body. Raises InvalidRequestError where it is no JSON."""
+    try:
+        return loads(bytes(data))
+    except BadJsonError as error:
+        raise InvalidRequestError("", f"The request body is not valid JSON: {error}") from None
 
 
 def read(body: Any, settings: Settings, names: Names, *, counting: bool = False, pdf: PdfReader | None = None) -> Reading:
@@ -106,7 +114,8 @@ def turn_of(reading: Reading, body: dict[str, Any], settings: Settings, stream: 
     """What the answer has to know of the request."""
     return Turn(
         model=reading.requested, stream=stream, max_tokens=reading.max_tokens or 0, window=reading.match.model.context_window,
-        estimate=estimate(body), one_tool=reading.choice.one_at_most, forced_tool=reading.choice.name, guard=settings.guard,
+        estimate=estimate(body), one_tool=reading.choice.one_at_most, forced_tool=reading.choice.name,
+        stop_sequences=tuple(sampling(body).get("stop", ())), guard=settings.guard,
     )  # fmt: skip
 
 

@@ -16,4 +16,5 @@ class Turn:
     estimate: int = 1
     one_tool: bool = False
     forced_tool: str | None = None
+    stop_sequences: tuple[str, ...] = ()
     guard: bool = False

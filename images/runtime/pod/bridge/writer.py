@@ -143,10 +143,7 @@ class MessageWriter:
 
     def _message_delta(self, stop: Stop | None) -> bytes:
         delta = {"stop_reason": stop.reason if stop else None, "stop_sequence": stop.sequence if stop else None}
-        if stop:
-            usage = self.usage.final()
-        else:
-            usage = self.usage.first() if self._raw_usage else {"output_tokens": self.usage.completion}
+        usage = self.usage.final() if stop else self.usage.first() if self._raw_usage else {"output_tokens": self.usage.completion}
         return sse.frame("message_delta", {"type": "message_delta", "delta": delta, "usage": usage})
 
     def _stop(self, stop: Stop, out: list[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -71,7 +72,7 @@ recorded = st.builds(
 
 def fed(stream: Any, data: bytes, cuts: list[int]) -> bytes:
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
-    out = [frame for a, b in zip(places, places[1:], strict=False) for frame in stream.feed(data[a:b])]
+    out = [frame for a, b in itertools.pairwise(places) for frame in stream.feed(data[a:b])]
     return b"".join([*out, *stream.flush()])
 
 
