@@ -37,6 +37,8 @@ native and keepalive modes
 count_tokens
     count.tokenize_request(body, settings, names) -> Translation for POST {upstream}/tokenize (body without max_tokens is fine)
     count.count_in(response_bytes) -> int;  count.estimate(body) -> int, which errs upward
+    size.wants_count(turn, settings)               the prompt may be over the window: count it before the engine gets it
+    size.too_long(turn, settings, counted=None)    the ApiError for a prompt that is, or None
 
 Errors
     errors.ApiError               .status .kind .message; body(request_id), headers(), frame(request_id)

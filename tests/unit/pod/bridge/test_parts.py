@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from typing import Any
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from pod.bridge import codec, errors, sse
 from pod.bridge.models import Names
 from pod.bridge.settings import MAX_BODY, Model, Settings, SettingsError, from_arguments, from_manifest
-from pod.bridge.size import IMAGE_TOKENS, estimate
+from pod.bridge.size import IMAGE_TOKENS, estimate, too_long, wants_count
+from pod.bridge.turn import Turn
 from pod.contract import Bridge
 
 from tests.unit.pod.manifests import example_manifest
@@ -195,9 +197,14 @@ def test_settings_of_a_manifest() -> None:
     assert [env for _, env in settings.keys] == ([bridge.api_key_env] if bridge.api_key_env else [])
 
 
+def test_a_bridge_that_is_off_has_no_settings() -> None:
+    manifest = example_manifest()
+    with pytest.raises(SettingsError, match="off"):
+        from_manifest(dataclasses.replace(manifest, bridge=dataclasses.replace(manifest.bridge, mode="off")))
+
+
 def test_settings_of_a_command_line() -> None:
-    settings = from_arguments("--listen 0.0.0.0:9000 --upstream http://127.0.0.1:18081/v1/ --mode native --api-key-env ci=CI_KEY --api-key-env OWN "
-                              "--model served --alias one --alias one --context-window 4096 --guard --thinking-budget off".split())  # fmt: skip
+    settings = from_arguments(["--listen", "0.0.0.0:9000", "--upstream", "http://127.0.0.1:18081/v1/", "--mode", "native", "--api-key-env", "ci=CI_KEY", "--api-key-env", "OWN", "--model", "served", "--alias", "one", "--alias", "one", "--context-window", "4096", "--guard", "--thinking-budget", "off"])  # fmt: skip
     assert settings == Settings(
         (Model(("served",), "http://127.0.0.1:18081", ("one",), 4096),), mode="native", host="0.0.0.0", port=9000, keys=(("ci", "CI_KEY"), ("own", "OWN")),
         guard=True, thinking_budget=False, max_prompt_tokens=4096, max_body=MAX_BODY)  # fmt: skip
@@ -205,8 +212,8 @@ def test_settings_of_a_command_line() -> None:
 
 
 def test_without_a_key_only_this_machine_may_come() -> None:
-    assert from_arguments("--listen 0.0.0.0:9000 --upstream http://h".split()).bind_host == "127.0.0.1"
-    assert from_arguments("--listen [::1]:9000 --upstream http://h".split()).bind_host == "::1"
+    assert from_arguments(["--listen", "0.0.0.0:9000", "--upstream", "http://h"]).bind_host == "127.0.0.1"
+    assert from_arguments(["--listen", "[::1]:9000", "--upstream", "http://h"]).bind_host == "::1"
 
 
 @pytest.mark.parametrize("words", ["--listen 9000 --upstream http://h", "--listen h:99999 --upstream http://h", "--upstream ftp://h", "--upstream h:1",
@@ -224,4 +231,17 @@ def test_the_estimate_errs_upward_and_takes_an_image_for_what_it_is() -> None:
     assert estimate({"messages": [{"role": "user", "content": words}]}) > 1000
     image = {"type": "image", "source": {"type": "base64", "data": "A" * 1_000_000}}
     assert IMAGE_TOKENS <= estimate({"messages": [{"role": "user", "content": [image]}]}) < IMAGE_TOKENS + 100
-    assert estimate(None) == estimate({"messages": 3}) - 7 == 1
+    assert estimate(None) == 1
+
+
+@pytest.mark.parametrize(("tokens", "counted", "asks", "refused"), [
+    (900, None, False, False), (1100, None, True, False), (1100, 1000, True, False), (1100, 1001, True, True), (5000, None, True, True),
+])  # fmt: skip
+def test_a_prompt_over_the_window_does_not_reach_the_engine(tokens: int, counted: int | None, asks: bool, refused: bool) -> None:
+    turn, settings = Turn("m", window=2000, estimate=tokens), Settings((), max_prompt_tokens=1000)
+    assert wants_count(turn, settings) is asks
+    error = too_long(turn, settings, counted)
+    assert (error is not None) is refused
+    if error:
+        assert (error.status, error.message) == (400, f"prompt is too long: {counted or 2500} tokens > 1000 maximum")
+    assert too_long(Turn("m", estimate=tokens), Settings(()), counted) is None
