@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler.load import SpecStore, load_specset
+from tests.bench import run
 from tests.bench.run import BEGIN, END, HEAD, SIZES, Timing, generated, page, table, timed
 from tests.support import SPECS
 
@@ -17,7 +18,8 @@ def test_generated_profiles_load(tmp_path: Path) -> None:
     assert [load_specset(store, f"generated-{n:04}")[1] for n in range(20)] == [[]] * 20
 
 
-def test_timing_of_a_process() -> None:
+def test_timing_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "BYTECODE", tmp_path)
     timing = timed("x", "pass", [], 1)
     assert 0 < timing.cpu_s <= 5
     assert timing.peak_bytes > 1 << 20
