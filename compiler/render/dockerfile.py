@@ -6,6 +6,7 @@ the runtime, and last the bootstrap, the manifest and the labels of this one pro
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 
@@ -18,6 +19,9 @@ UV_VERSION = "0.13.9"
 
 CONTEXT = "image"
 """Folder of the bundle that holds the build context beside bootstrap.sh and manifest.json."""
+
+ENGINE_PYTHON = "/opt/podwright/engine-python"
+"""Program of the image, and of a pod, that runs the interpreter which has the engine. `images/common/find-engine.sh` writes it."""
 
 LOCK_FOLDER = "specs/engines/"
 """Where `ImagePlan.lock_file` starts from; `files` holds the lock under this path."""
@@ -61,7 +65,13 @@ def lock_parts(image: ImagePlan, files: Mapping[str, bytes]) -> dict[str, bytes]
     """The engine's lock cut into layers, by part name; empty where the recipe installs no engine or has no lock."""
     if image.lock_file is None or image.recipe == "vllm-openai":
         return {}
-    text = files[LOCK_FOLDER + image.lock_file].decode("utf-8")
+    return dict(_cut_lock(files[LOCK_FOLDER + image.lock_file]))
+
+
+@functools.cache
+def _cut_lock(content: bytes) -> tuple[tuple[str, bytes], ...]:
+    """The parts of one lock; profiles of one release share it, and cutting it takes longer than the rest of a Dockerfile."""
+    text = content.decode("utf-8")
     parts: dict[str, list[str]] = {name: [] for name, _ in _LOCK_PARTS}
     options = [line for line in text.splitlines() if line.startswith("-")]
     current: list[str] = []
@@ -70,12 +80,18 @@ def lock_parts(image: ImagePlan, files: Mapping[str, bytes]) -> dict[str, bytes]
             current = parts[_part(entry[1])]
         if line.strip() and not line.startswith(("#", "-")):
             current.append(line)
-    return {name: ("\n".join(options + lines) + "\n").encode() for name, lines in parts.items() if lines}
+    return tuple((name, ("\n".join(options + lines) + "\n").encode()) for name, lines in parts.items() if lines)
 
 
 def engine_requirement(image: ImagePlan) -> str:
     """The engine as a requirement, pinned."""
     return f"{image.distribution}=={image.release}"
+
+
+def _extras(requirements: list[str], whys: list[str]) -> list[dict[str, object]]:
+    """Each extra with the others behind it: those are wanted too, so it is not held to the versions that they replace."""
+    others = [[r for r in requirements if r != requirement] for requirement in requirements]
+    return [{"why": why, "requirements": [own, *rest]} for own, rest, why in zip(requirements, others, whys, strict=True)]
 
 
 def _part(name: str) -> str:
@@ -91,7 +107,7 @@ def _dockerfile(plan: Plan, parts: list[str]) -> bytes:
     return rendered(
         f"Dockerfile-{image.recipe}.j2",
         image=image, context=CONTEXT, uv_version=UV_VERSION, parts=parts, requirement=engine_requirement(image),
-        packages=image.packages, verified=[engine_requirement(image) if image.exact_release else image.distribution, *packages],
+        python=ENGINE_PYTHON, extras=_extras(packages, [p.why for p in image.packages]), verified=[engine_requirement(image) if image.exact_release else image.distribution, *packages],
         build_apt=[p.name for p in image.build_apt], cuda_apt=[p.name for p in image.cuda_apt],
         generated_model=plan.engine.argv[2] if plan.model.generated else "",
         labels=image.labels, entrypoint=[], command=["/opt/podwright/bootstrap.sh"],

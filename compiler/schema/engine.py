@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from compiler.schema.base import Choice, Date, Digest, EnvName, EvidenceId, Line, Spec, Text, Version
 
@@ -20,11 +20,21 @@ class BaseImage(Spec):
     image: ImageRef = Field(description="Repository and tag.")
     digest: Digest | None = Field(None, description="Its digest. Absent is a finding; `podwright lock` resolves it.")
     python: Version = Field(description="Python of the engine's environment.")
-    venv: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$")] = Field(description="Prefix of the engine's Python environment in the image.")
+    venv: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9][A-Za-z0-9._-]*)+$")] | None = Field(
+        None, description="Prefix of the Python environment that the recipe makes. Absent for vllm-openai, whose base brings the engine: its interpreter is looked for."
+    )
     has_nvcc: bool = Field(description="The image brings a CUDA compiler.")
     public_entrypoint: bool = Field(description="The image brings an ENTRYPOINT that a start command does not replace.")
     nginx: bool = Field(False, description="The image starts an nginx that takes ports 3001, 7270, 7861, 8001, 8081 and 9091.")
     note: Text | None = Field(None, description="What a reader must know.")
+
+    @model_validator(mode="after")
+    def _environment_of_those_who_make_one(self) -> Self:
+        if self.venv is None and self.recipe != "vllm-openai":
+            raise ValueError(f"`venv` is missing: say where recipe {self.recipe} makes the engine's environment")
+        if self.venv is not None and self.recipe == "vllm-openai":
+            raise ValueError("`venv` is not for vllm-openai: its base brings the engine, and where it lies is looked for")
+        return self
 
 
 class Extra(Spec):

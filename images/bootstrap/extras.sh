@@ -3,6 +3,7 @@
 
 phase_extras() {
   local row requirement required name state before
+  local -a wanted=("${PACKAGES[@]#*|}")
   if [ "$(tool distribution "$ENGINE_REQUIREMENT")" != ok ]; then
     warn "the installed engine is not $ENGINE_REQUIREMENT"
   fi
@@ -18,20 +19,23 @@ phase_extras() {
     fi
     before=${state#other }
     log "$requirement: $state; installing"
-    if "$POD_HOME/common/install-extra.sh" "$PYTHON" "$requirement" 2>&1 | prefixed install && still_imports "$name" "$before"; then continue; fi
+    if install_extra "$requirement" "${wanted[@]}" 2>&1 | prefixed install && still_imports "$name" "$before" "${wanted[@]%%==*}"; then continue; fi
     [ "$required" = 0 ] || fatal "$requirement cannot be installed and this profile cannot serve without it" "bake it into the image (container.extras), or remove what needs it"
     warn "$requirement cannot be installed; going on without it"
   done
   choose_tokenizer
 }
 
-# still_imports NAME BEFORE: an upgrade of transformers that does not import goes back to what was there.
+# install_extra REQUIREMENT WANTED...: what is installed is held at its version, but for these, which a bare name sets free.
+install_extra() { "$POD_HOME/common/install-uv.sh" "$UV_VERSION" && "$POD_HOME/common/install-extra.sh" "$PYTHON" "$@"; }
+
+# still_imports NAME BEFORE WANTED...: an upgrade of transformers that does not import goes back to what was there.
 still_imports() {
   [ "$1" = transformers ] || return 0
   "$PYTHON" -c 'import transformers; transformers.AutoConfig' 2>&1 | tail -n 1 | prefixed transformers && return 0
   [[ $2 =~ ^[0-9] ]] || return 1
   warn "the new transformers does not import; going back to $2"
-  "$POD_HOME/common/install-extra.sh" "$PYTHON" "transformers==$2" 2>&1 | prefixed install || warn "transformers $2 could not be restored"
+  install_extra "transformers==$2" "${@:3}" 2>&1 | prefixed install || warn "transformers $2 could not be restored"
   return 1
 }
 

@@ -3,7 +3,7 @@
 # measured in an image may be replaced by whatever an index offers today.
 
 phase_install() {
-  if [ -f "$ROOT/opt/.image_prebaked" ] && [ -x "$ROOT$VENV/bin/vllm" ]; then
+  if [ -f "$ROOT/opt/.image_prebaked" ] && [ -x "$PYTHON" ]; then
     log "prebaked image: nothing to install"
     activate_compat
     return 0
@@ -14,11 +14,10 @@ phase_install() {
   fi
   if ((${#CUDA_APT[@]})); then "$POD_HOME/common/install-apt.sh" optional "${CUDA_APT[@]}" 2>&1 | prefixed apt; fi
   activate_compat
-  if [ "$INSTALL_ENGINE" = 1 ] && [ ! -x "$ROOT$VENV/bin/vllm" ]; then
+  if [ -n "$VENV" ] && [ ! -x "$ROOT$VENV/bin/vllm" ]; then
     "$POD_HOME/common/install-engine.sh" "$ROOT$VENV" "$PYTHON_VERSION" "$UV_VERSION" "$POD_HOME/lock" "$ENGINE_REQUIREMENT" 2>&1 | prefixed install \
       || fatal "the engine cannot be installed" "read the lines above; a prebaked image does not depend on an index at start"
   fi
-  [ -x "$ROOT$VENV/bin/vllm" ] \
-    || fatal "$VENV/bin/vllm does not exist after the installation" "the base image is not what the engine spec says, or the installation failed above"
-  log "engine installed in $VENV"
+  "$POD_HOME/common/find-engine.sh" "${ENGINE_REQUIREMENT%%==*}" ${VENV:+"$ROOT$VENV/bin/python"} 2>&1 | prefixed install \
+    || fatal "no Python of this container has the engine" "the base image is not what the engine spec says, or the installation failed above"
 }

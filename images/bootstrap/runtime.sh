@@ -3,7 +3,7 @@
 
 phase_runtime() {
   local manifest="$POD_HOME/manifest.json" found
-  [ -x "$PYTHON" ] || fatal "$PYTHON does not exist: this image has no engine environment" "build the image again, or correct venv in the engine spec"
+  [ -x "$PYTHON" ] || fatal "$PYTHON does not exist: nobody has looked for the engine in this image" "build the image again with make image, and do not start a base image as a prebaked one"
   [ -f "$manifest" ] || fatal "$manifest does not exist" "build the image again: its last layers hold the manifest"
   found=$(sha256_of "$manifest")
   if [ -n "$WANTED_MANIFEST" ] && [ "$found" != "$WANTED_MANIFEST" ]; then
@@ -11,7 +11,7 @@ phase_runtime() {
     warn "this image holds an older build (manifest $found); the published manifest decides"
   fi
   PODWRIGHT_HOST_ENV=$(host_env_json)
-  export PODWRIGHT_HOST_ENV PYTHONPATH="$POD_HOME/runtime${PYTHONPATH:+:$PYTHONPATH}" PATH="$ROOT$VENV/bin:$PATH"
+  export PODWRIGHT_HOST_ENV PYTHONPATH="$POD_HOME/runtime${PYTHONPATH:+:$PYTHONPATH}"
   log "starting the runtime with manifest $found"
   trap - ERR
   exec "$PYTHON" -m pod --manifest "$manifest" run

@@ -257,14 +257,18 @@ class Desktop:
 
 @dataclasses.dataclass(frozen=True)
 class Pod:
-    """What only another pod can change: image, GPUs, disk (1e9 bytes), exposed ports such as `8080/http`, boot phases."""
+    """What only another pod can change: image, GPUs, disk (1e9 bytes), exposed ports such as `8080/http`, boot phases.
+
+    `venv` is the prefix of the engine's environment, None where the base image decides; `/opt/podwright/engine-python` runs the
+    engine's interpreter either way.
+    """
 
     image: str
     recipe: str
     prebaked: bool
     distribution: str
     release: str
-    venv: str
+    venv: str | None
     gpus: int
     gpu_name: str
     compute_capability: str

@@ -91,11 +91,13 @@ class FakePod:
         for name in ("torch_probe", "distribution", "hub"):
             self._write(f"opt/podwright/bootstrap/{name}.py", (REPOSITORY / f"images/bootstrap/{name}.py").read_text("utf-8"))
         self._write("opt/podwright/common/install-extra.sh", '#!/bin/bash\necho "no index: $2"; exit 1\n', 0o755)
+        self._write("opt/podwright/common/install-uv.sh", "#!/bin/bash\n", 0o755)
         self._write("opt/podwright/runtime/pod/__init__.py", "")
         self._write("opt/podwright/runtime/pod/__main__.py", RUNTIME)
         self._write("opt/site/torch.py", TORCH)
-        self._write("opt/.image_prebaked", "recipe=vllm-venv engine=vllm==0.27.1\n")
-        self._write("opt/venv/bin/python", f'#!/bin/bash\nexport PYTHONPATH="{root}/opt/site:${{PYTHONPATH:-}}:{PACKAGES}"\nexec {sys.executable} -S "$@"\n', 0o755)
+        self._write("opt/.image_prebaked", "recipe=vllm-venv engine=vllm==0.27.1 python=/opt/venv/bin/python\n")
+        exported = f'export PATH="{root}/opt/venv/bin:$PATH" PYTHONPATH="{root}/opt/site:${{PYTHONPATH:-}}:{PACKAGES}"'
+        self._write("opt/podwright/engine-python", f'#!/bin/bash\n{exported}\nexec {sys.executable} -S "$@"\n', 0o755)
         self._write("opt/venv/bin/vllm", "#!/bin/bash\n", 0o755)
         self._write("fake-bin/nvidia-smi", SMI, 0o755)
         self._write("fake-bin/df", DISK, 0o755)

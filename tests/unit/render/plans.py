@@ -94,7 +94,7 @@ def example_image(**changes: Any) -> ImagePlan:
     """A prebaked vllm-venv image."""
     values: dict[str, Any] = dict(
         recipe="vllm-venv", prebaked=True, base="nvidia/cuda:13.0.1-devel-ubuntu24.04", base_digest="sha256:" + "0" * 64,
-        name="registry.example/pods/vllm:0.27.1", name_digest=None, python="3.12", venv="/opt/venv", distribution="vllm", release="0.27.1",
+        name="registry.example/pods/vllm:0.27.1", name_digest=None, python="3.12", venv=None if changes.get("recipe") == "vllm-openai" else "/opt/venv", distribution="vllm", release="0.27.1",
         lock_file="locks/example.txt", packages=(Package("fastokens==0.3.5", "a faster tokenizer"),),
         build_apt=build_apt(changes.get("recipe", "vllm-venv"), changes.get("python", "3.12")),
         cuda_apt=tuple(AptPackage(f"{n}-13-0", "example") for n in ("cuda-compat", "cuda-nvcc", "libcurand-dev")),

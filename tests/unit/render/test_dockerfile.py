@@ -89,6 +89,24 @@ def test_preview_image_is_not_asked_for_a_release_number() -> None:
     assert "verify.py vllm fastokens==0.3.5" in dockerfile(example_plan(image=example_image(exact_release=False)))
 
 
+def test_engine_is_looked_for_where_the_base_brings_it_and_only_there() -> None:
+    assert "RUN /opt/podwright/common/find-engine.sh vllm" in instructions(dockerfile(PLANS["vllm-openai"]))
+    assert "RUN /opt/podwright/common/find-engine.sh vllm /opt/venv/bin/python" in instructions(dockerfile(PLANS["vllm-venv"]))
+    assert "/opt/venv" not in dockerfile(PLANS["vllm-openai"])
+
+
+def test_extras_of_one_profile_know_each_other() -> None:
+    """A new transformers needs the new tokenizers of the same profile, and must not be held to the old one."""
+    packages = (Package("transformers==5.16.1", "reads images"), Package("tokenizers==0.23.1", "its own"))
+    lines = [line for line in instructions(dockerfile(example_plan(image=example_image(packages=packages)))) if "install-extra" in line]
+    assert [line.split()[3:] for line in lines] == [["transformers==5.16.1", "tokenizers==0.23.1"], ["tokenizers==0.23.1", "transformers==5.16.1"]]
+
+
+def test_thin_layer_gets_uv_only_for_extras() -> None:
+    bare = example_plan(image=example_image(recipe="vllm-openai", packages=()))
+    assert "install-uv.sh 0.13.9" in dockerfile(PLANS["vllm-openai"]) and "install-uv" not in dockerfile(bare)
+
+
 def test_ssh_and_desktop_only_when_asked_for() -> None:
     plain = dockerfile(example_plan())
     assert "openssh" not in plain and "x11vnc" not in plain
@@ -102,7 +120,7 @@ def test_base_is_pinned_by_digest() -> None:
 def test_shell_metacharacters_stay_one_word() -> None:
     package = Package("evil==1; rm -rf /", "two\nlines\nRUN reboot")
     lines = instructions(dockerfile(example_plan(image=example_image(packages=(package,)))))
-    assert "RUN /opt/podwright/common/install-extra.sh /opt/venv/bin/python 'evil==1; rm -rf /'" in lines
+    assert "RUN /opt/podwright/common/install-extra.sh /opt/podwright/engine-python 'evil==1; rm -rf /'" in lines
     assert not any(line.startswith("RUN reboot") for line in lines)
 
 

@@ -35,7 +35,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for the variable; a warning where it holds no CUDA library."""
     value = environment(subject, "LD_LIBRARY_PATH")
     if value is not None:
-        is_cuda = any(word in value.lower() for word in ("nvidia", "cuda", "site-packages", "compat", subject.plan.image.venv))
+        words = ("nvidia", "cuda", "site-packages", "dist-packages", "compat", subject.plan.image.venv or "nvidia")
+        is_cuda = any(word in value.lower() for word in words)
         why = (
             "CUDA libraries there break kernels that are compiled at start, and compat breaks newer drivers"
             if is_cuda
