@@ -13,7 +13,8 @@ A request in translate mode
         .turn      turn.Turn: what the answer has to know of the request (model echoed, limits, estimate of input tokens)
         .notes     what was left out or changed, for the trace
     translate.without_budget(chat_body)            after errors.refuses_budget(status, text): the same without a thinking budget
-    translate.with_max_tokens(chat_body, tokens)   after errors.overflow_of(text).lowered(prompt): the same with a shorter answer
+    translate.with_max_tokens(chat_body, tokens)   after errors.overflow_of(text).lowered(): the same with a shorter answer. An
+                                                   overflow that is not `exact` needs .counted(tokens of /tokenize) first
     translate.completion_message(data, turn, message_id) -> (message, notes): a non-streaming answer; raises errors.ApiError
 
 A stream in translate mode
@@ -42,6 +43,6 @@ count_tokens
 
 Errors
     errors.ApiError               .status .kind .message; body(request_id), headers(), frame(request_id)
-    errors.from_upstream(status, headers, body) and the named ones: unreachable, saturated, silent, empty, cut_off, too_large
+    errors.from_upstream(status, headers, body, prompt=None) and the named ones: unreachable, saturated, silent, empty, cut_off, too_large
     errors.redacted(text, secrets)
 """

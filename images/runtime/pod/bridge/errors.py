@@ -106,17 +106,25 @@ def too_large(limit: int) -> ApiError:
 
 @dataclasses.dataclass(frozen=True)
 class Overflow:
-    """A prompt and an answer that do not fit. All in tokens; `exact` False: the engine stopped counting the prompt there."""
+    """A prompt and an answer that do not fit, all in tokens.
+
+    `exact` False: the engine stopped counting the prompt there, as 0.27.1 always does. Its tokenizer has to be asked then, or
+    a client would lower max_tokens where only a shorter prompt can help.
+    """
 
     window: int
     prompt: int
     asked: int
     exact: bool
 
-    def lowered(self, prompt: int | None = None) -> int | None:
-        """The answer that still fits, or None where too little is left to be of use. `prompt` is a count made since."""
-        room = self.window - (self.prompt if prompt is None else prompt)
-        return room if min(self.asked, USEFUL_TOKENS) <= room < self.asked else None
+    def counted(self, prompt: int) -> Overflow:
+        """The same with the prompt as a tokenizer counted it."""
+        return dataclasses.replace(self, prompt=prompt, exact=True)
+
+    def lowered(self) -> int | None:
+        """The answer that still fits; None where too little is left to be of use, or where the prompt is not known exactly."""
+        room = self.window - self.prompt
+        return room if self.exact and min(self.asked, USEFUL_TOKENS) <= room < self.asked else None
 
     def wording(self) -> str:
         """The words that clients act upon."""
@@ -159,13 +167,14 @@ _PERMANENT = re.compile(r"permanent|unsupported|not supported|not implemented|No
 _DEAD_ENGINE = re.compile(r"EngineDead|EngineCore encountered an issue|engine (?:is|has) (?:dead|died|stopped)|shutting down", re.IGNORECASE)
 
 
-def from_upstream(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """What an engine's error answer becomes. `headers` by lower-case name."""
+def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: int | None = None) -> ApiError:
+    """What an engine's error answer becomes. `headers` by lower-case name; `prompt` is the tokens that its tokenizer counted
+    after an overflow that was not exact."""
     if status < 400:
         return ApiError(502, f"The engine answered with status {status}.")
     text = text_of(body) or f"The engine answered with status {status}."
     if status in (400, 413, 422) and (found := overflow_of(text)):
-        return ApiError(400, f"{found.wording()}\n{text}")
+        return ApiError(400, f"{(found if prompt is None else found.counted(prompt)).wording()}\n{text}")
     if status in (401, 403):
         return ApiError(502, f"The engine refused the bridge: {text}", should_retry=False)
     if status in (429, 503, 529):

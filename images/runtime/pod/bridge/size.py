@@ -55,7 +55,7 @@ def wants_count(turn: Turn, settings: Settings) -> bool:
 
 def too_long(turn: Turn, settings: Settings, counted: int | None = None) -> ApiError | None:
     """The refusal of a prompt that is too long. Where no tokenizer `counted` it, only what must be is refused: half the
-    estimate stands for five bytes a token, more than text of any kind has."""
+    estimate stands for five bytes a token."""
     limit = limit_of(turn, settings)
     tokens = turn.estimate // 2 if counted is None else counted
     return None if limit is None or tokens <= limit else ApiError(400, Overflow(limit, tokens, 0, counted is not None).wording())

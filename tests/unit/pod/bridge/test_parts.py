@@ -105,9 +105,16 @@ def test_overflows(text: str, found: errors.Overflow | None) -> None:
     (errors.Overflow(196608, 150000, 64000, True), None, 46608), (errors.Overflow(100000, 99500, 64000, True), None, None),
     (errors.Overflow(1000, 995, 10, True), None, None), (errors.Overflow(1000, 500, 600, True), None, None),
     (errors.Overflow(100000, 68001, 32000, False), 80000, 20000), (errors.Overflow(100000, 68001, 32000, False), 99999, None),
+    (errors.Overflow(100000, 68001, 32000, False), None, None),
 ])  # fmt: skip
 def test_a_second_try_is_made_only_for_a_useful_answer(overflow: errors.Overflow, prompt: int | None, lowered: int | None) -> None:
-    assert overflow.lowered(prompt) == lowered
+    assert (overflow if prompt is None else overflow.counted(prompt)).lowered() == lowered
+
+
+def test_a_count_decides_which_words_a_client_gets() -> None:
+    body = json.dumps({"error": {"message": V27.format(asked=60, prompt="at least 262085")}}).encode()
+    assert errors.from_upstream(400, {}, body, 300_000).message.startswith("prompt is too long: 300000 tokens > 262144 maximum\nThis model's")
+    assert errors.from_upstream(400, {}, body, 262_100).message.startswith("input length and `max_tokens` exceed context limit: 262100 + 60 > 262144\n")
 
 
 @pytest.mark.parametrize(("status", "body", "told", "kind", "retry"), [
