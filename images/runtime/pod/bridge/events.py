@@ -113,7 +113,7 @@ class MessageStream(MessageWriter):
             self.notes.append("an upstream event that is no object was skipped")
             return
         choices = chunk.get("choices")
-        if (not choices and (chunk.get("error") or chunk.get("object") == "error")) or event.name == "error":
+        if chunk.get("error") or (not choices and chunk.get("object") == "error") or event.name == "error":
             out += self.fail(errors.from_event(chunk))
             return
         if type(chunk.get("usage")) is dict:
@@ -150,9 +150,19 @@ class MessageStream(MessageWriter):
             for call in calls:
                 if type(call) is dict:
                     self._tool(call, choice.get("index"), out)
+        elif not text:
+            self._older(delta, out)
         finish = choice.get("finish_reason")
         if finish is not None:
             self._finished(finish, choice.get("stop_reason"), out)
+
+    def _older(self, delta: dict[str, Any], out: list[bytes]) -> None:
+        """What other engines than vLLM still send: a refusal beside the text, and calls under their first name."""
+        if refusal := text_of(delta.get("refusal")):
+            self._pieces += 1
+            self._piece(TEXT, refusal, out)
+        if type(delta.get("function_call")) is dict:
+            self._tool({"index": 0, "function": delta["function_call"]}, None, out)
 
     def _finished(self, finish: Any, matched: Any, out: list[bytes]) -> None:
         if error := failed_finish(finish):

@@ -228,6 +228,30 @@ def test_large_arguments_go_out_in_pieces() -> None:
     assert judged(b"".join(frames)).blocks[0]["input"] == json.loads(text)
 
 
+def test_what_older_engines_send() -> None:
+    assert run(chunk({"function_call": {"name": "run", "arguments": '{"x":'}}), chunk({"function_call": {"arguments": "1}"}}), chunk({}, "function_call"), DONE)[0] == [
+        ["tool_use", "run", {"x": 1}]]  # fmt: skip
+    blocks, ending, _ = run(chunk({"refusal": "no"}), chunk({}, "content_filter"), DONE)
+    assert (blocks, reason(ending)) == ([["text", "no"]], "refusal")
+    assert run(chunk({"content": [{"type": "text", "text": "x"}]}), chunk({}, "stop"), DONE)[0] == [["text", "x"]]
+
+
+def test_an_error_beside_a_choice_is_an_error() -> None:
+    _, _, stream = run(b'data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"gone","code":503}}\n\n', DONE)
+    assert stream.failure is not None
+    assert (stream.failure.status, stream.failure.message) == (503, "gone")
+
+
+def test_chunks_without_content_are_passed_over() -> None:
+    assert run(b'data: {"choices":[]}\n\n', b": beat\n\n", b"data: tick\n\n", chunk({"content": None, "tool_calls": None}), chunk({"content": "x"}), chunk({}, "stop"), DONE)[0] == [
+        ["text", "x"]]  # fmt: skip
+
+
+def test_the_end_counts_without_done_and_with_text_after_the_finish() -> None:
+    assert reason(run(chunk({"content": "x"}, "stop"))[1]) == "end_turn"
+    assert run(chunk({"content": "a"}, "stop"), chunk({"content": "b"}), DONE)[0] == [["text", "ab"]]
+
+
 def test_nothing_follows_the_end() -> None:
     stream = MessageStream(Turn("m"), "msg_1")
     stream.feed(chunk({"content": "x"}, "stop") + DONE)

@@ -1,6 +1,7 @@
-"""Every recorded stream, and some made at random, through the official Python SDK's parser.
+"""Every recorded stream, and some made at random, through the parsers of the official SDKs for Python and TypeScript.
 
-Needs an interpreter with the `anthropic` package in `sdk/` of PODWRIGHT_REAL_PARTS_DIR.
+Needs, in PODWRIGHT_REAL_PARTS_DIR, a virtual environment `sdk/` with the package `anthropic`, and a folder `sdk-node/` in which
+`npm install @anthropic-ai/sdk` was run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,25 @@ from tests.unit.pod.bridge.legal import judged
 from tests.unit.pod.bridge.play import cases
 
 PARTS = Path(os.environ.get("PODWRIGHT_REAL_PARTS_DIR") or Path.home() / ".cache" / "podwright" / "real-parts")
-PYTHON = PARTS / "sdk" / "bin" / "python"
-pytestmark = [pytest.mark.real_sdk, pytest.mark.skipif(not PYTHON.exists(), reason=f"no environment with the anthropic package at {PYTHON}")]
+HERE = Path(__file__).parent
+READERS = {
+    "python": (PARTS / "sdk" / "bin" / "python", [str(PARTS / "sdk" / "bin" / "python"), str(HERE / "sdk_reader.py")]),
+    "node": (PARTS / "sdk-node" / "node_modules", ["node", str(HERE / "sdk_reader.mjs"), str(PARTS / "sdk-node")]),
+}
+pytestmark = pytest.mark.real_sdk
 
 
-def read_by_sdk(streams: list[Path]) -> list[dict[str, Any]]:
-    reader = Path(__file__).with_name("sdk_reader.py")
-    done = subprocess.run([PYTHON, reader, *streams], capture_output=True, text=True, timeout=300, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+@pytest.fixture(params=READERS)
+def read_by_sdk(request: pytest.FixtureRequest) -> Callable[[list[Path]], list[dict[str, Any]]]:
+    needed, command = READERS[request.param]
+    if not needed.exists():
+        pytest.skip(f"the official SDK is not installed: {needed} does not exist")
+
+    def read(streams: list[Path]) -> list[dict[str, Any]]:
+        done = subprocess.run([*command, *streams], capture_output=True, text=True, timeout=300, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return read
 
 
 def compare(stream: bytes, told: dict[str, Any]) -> None:
@@ -44,7 +57,7 @@ def compare(stream: bytes, told: dict[str, Any]) -> None:
     assert judge.deltas[-1]["usage"].items() <= message["usage"].items()
 
 
-def test_recorded_streams() -> None:
+def test_recorded_streams(read_by_sdk: Callable[[list[Path]], list[dict[str, Any]]]) -> None:
     files = [case.file("expected.sse") for case in cases() if case.file("expected.sse").exists()]
     assert len(files) > 50
     for path, told in zip(files, read_by_sdk(files), strict=True):
@@ -66,7 +79,7 @@ def random_upstream(chance: random.Random) -> bytes:
     return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks[:cut]) + (b"data: [DONE]\n\n" if cut == len(chunks) else b"")
 
 
-def test_random_streams(tmp_path: Path) -> None:
+def test_random_streams(tmp_path: Path, read_by_sdk: Callable[[list[Path]], list[dict[str, Any]]]) -> None:
     files = []
     for seed in range(200):
         stream = MessageStream(Turn("m", max_tokens=9), "msg_1", usage_s=0)
