@@ -31,7 +31,7 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
-def tolerant_loads(data: bytes | str, *, strict: bool = True) -> Any:
+def tolerant_loads(data: bytes | bytearray | str, *, strict: bool = True) -> Any:
     """The value in JSON, where bytes that are not UTF-8 and lone surrogates become U+FFFD. `strict=False` also takes raw
     control characters inside strings, which models write. Raises BadJsonError."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
@@ -61,7 +61,7 @@ _read = _fast.json.Decoder().decode if _fast else None
 _write = _fast.json.Encoder().encode if _fast else None
 
 
-def loads(data: bytes | str) -> Any:
+def loads(data: bytes | bytearray | str) -> Any:
     """The value in JSON. Raises BadJsonError."""
     if _read is not None:
         try:

@@ -54,7 +54,7 @@ class Reading:
 def parsed_body(data: bytes | bytearray) -> Any:
     """The value in a request's body. Raises InvalidRequestError where it is no JSON."""
     try:
-        return loads(bytes(data))
+        return loads(data)
     except BadJsonError as error:
         raise InvalidRequestError("", f"The request body is not valid JSON: {error}") from None
 

@@ -278,6 +278,6 @@ def test_native_requests_are_made_fit() -> None:
 
 
 def test_a_body_that_is_no_json_is_refused() -> None:
-    assert translate.parsed_body(b'{"a":1}') == {"a": 1}
+    assert translate.parsed_body(b'{"a":1}') == translate.parsed_body(bytearray(b'{"a":1}')) == {"a": 1}
     with pytest.raises(InvalidRequestError, match="not valid JSON"):
         translate.parsed_body(b'{"a":')

@@ -38,7 +38,7 @@ def read_by_sdk(request: pytest.FixtureRequest) -> Callable[[list[Path]], list[d
 
     def read(streams: list[Path]) -> list[dict[str, Any]]:
         done = subprocess.run([*command, *streams], capture_output=True, text=True, timeout=300, check=True)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return [json.loads(line) for line in done.stdout.strip().split("\n")]
 
     return read
 
