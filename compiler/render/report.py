@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from compiler.plan import Plan
 from compiler.plan.core import ModelPlan
@@ -117,15 +118,15 @@ def _table(rows: list[tuple[str, str]]) -> list[str]:
 def _shares(memory: MemoryPlan) -> list[float]:
     sizes = {part.name: part.gib for part in memory.parts}
     known = {name for _, names, _, _ in _SHARES for name in names}
-    extra = sum(size for name, size in sizes.items() if name not in known)
-    shares = [sum(sizes.get(name, 0.0) for name in names) for _, names, _, _ in _SHARES]
+    extra = math.fsum(size for name, size in sizes.items() if name not in known)
+    shares = [math.fsum(sizes.get(name, 0.0) for name in names) for _, names, _, _ in _SHARES]
     return [size + extra if label == "graphs and runtime" else size for (label, _, _, _), size in zip(_SHARES, shares, strict=True)]
 
 
 def _cells(shares: list[float]) -> list[int]:
     """Cells of the bar for each share: by largest remainder, so that they always add up to its width."""
     drawn = [max(0.0, size) for size in shares]
-    total = sum(drawn)
+    total = math.fsum(drawn)
     if total <= 0:
         return [0] * (len(drawn) - 1) + [BAR_WIDTH]
     exact = [size / total * BAR_WIDTH for size in drawn]

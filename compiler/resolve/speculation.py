@@ -10,6 +10,8 @@ from compiler.schema.specset import SpecSet
 
 DEFAULT_TOKENS = {"mtp": 3, "ngram": 12, "dspark": 8, "dflash": 7, "eagle3": 3}
 
+LOOKUP = (2, 16)  # Shortest and longest n-gram of the bootstrap's defaults (v86).
+
 
 def decide_speculation(settings: Settings, specs: SpecSet) -> tuple[HubFile, ...]:
     """Sets `speculative_config` and gives the draft models to fetch; nothing when speculation is off."""
@@ -23,7 +25,8 @@ def decide_speculation(settings: Settings, specs: SpecSet) -> tuple[HubFile, ...
     config: dict[str, Any] = {"method": chosen.method, "num_speculative_tokens": tokens}
     drafts: tuple[HubFile, ...] = ()
     if chosen.method == "ngram":
-        config |= {"prompt_lookup_min": chosen.lookup_min or 2, "prompt_lookup_max": chosen.lookup_max or 16}
+        shortest = chosen.lookup_min or min(LOOKUP[0], chosen.lookup_max or LOOKUP[0])
+        config |= {"prompt_lookup_min": shortest, "prompt_lookup_max": chosen.lookup_max or max(LOOKUP[1], shortest)}
     if chosen.draft is not None:
         revision = chosen.draft.revision or _locked(specs, chosen.draft.repo)
         config["model"] = chosen.draft.repo

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from compiler.schema.base import (
     Bytes,
@@ -46,6 +46,12 @@ class Speculation(Reasoned):
     draft: Draft | None = Field(None, description="Draft model, for dspark, dflash and eagle3.")
     lookup_min: Annotated[int, Field(gt=0)] | None = Field(None, description="Shortest n-gram looked up.")
     lookup_max: Annotated[int, Field(gt=0)] | None = Field(None, description="Longest n-gram looked up.")
+
+    @model_validator(mode="after")
+    def _lookup_in_order(self) -> Self:
+        if self.lookup_min and self.lookup_max and self.lookup_min > self.lookup_max:
+            raise ValueError(f"lookup_min {self.lookup_min} is above lookup_max {self.lookup_max}")
+        return self
 
 
 class Images(Reasoned):
@@ -233,3 +239,11 @@ class ProfileSpec(Spec):
     client: Client = Field(default_factory=lambda: Client.model_validate({}), description="How clients are pointed at it.")
     ignore: tuple[Ignore, ...] = Field((), description="Findings accepted here, each with its reason.")
     notes: tuple[Text, ...] = Field((), description="What the pod's owner must know.")
+
+    @model_validator(mode="after")
+    def _one_secret_for_a_variable(self) -> Self:
+        names = [secret.env for secret in self.secrets]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"secrets name {', '.join(twice)} more than once; only one could fill the variable")
+        return self

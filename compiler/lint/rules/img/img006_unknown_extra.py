@@ -43,3 +43,7 @@ def check(subject: Subject) -> Iterator[Hit]:
                 "nothing would be installed for it",
                 fix,
             )
+    if subject.specs.profile.kv_store is not None and "lmcache" not in known:
+        what = f"the KV store needs the extra `lmcache`, which engine {subject.plan.engine.slug} does not have"
+        why = "the engine could not reach a store that nobody installed"
+        yield Hit(subject.place("profile", "kv_store"), what, why, "add the extra to the engine spec")
