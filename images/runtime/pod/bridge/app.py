@@ -1,0 +1,237 @@
+"""The routes of the bridge, its lock on the door, and its life from start to drain."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import urlsplit
+
+from pod.bridge.engines import ASK_S, Engines
+from pod.bridge.errors import ApiError
+from pod.bridge.live import Sweep
+from pod.bridge.messages import Messages
+from pod.bridge.relays import Relays, forwarded_headers
+from pod.bridge.server import Exchange, Request, Server
+from pod.bridge.settings import Settings, SettingsError
+from pod.bridge.stats import Stats
+from pod.bridge.upstream import MAX_REQUESTS
+
+Route = Callable[[Exchange], Awaitable[None] | None]
+RELAYED = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize")
+# Asked by load balancers and by Claude Code before it has sent a key.
+OPEN = frozenset({("HEAD", "/"), ("GET", "/"), ("GET", "/health"), ("HEAD", "/health"), ("GET", "/ready"), ("HEAD", "/ready"), ("OPTIONS", "*")})
+# What a pod's host grants a container between SIGTERM and SIGKILL is seldom more than 30 s.
+DRAIN_S = 25.0
+_EXPOSED = "request-id, retry-after, x-should-retry"
+
+
+def keys_of(settings: Settings, environ: Mapping[str, str]) -> dict[bytes, str]:
+    """Digests of the keys and the names of the clients that hold them. Raises SettingsError for one that is not set."""
+    keys: dict[bytes, str] = {}
+    for name, env in settings.keys:
+        value = environ.get(env, "").strip()
+        if not value:
+            raise SettingsError(f"the variable {env} is empty or not set, so nobody could show its key; set it, or leave the key out to listen on this machine only")
+        keys[hashlib.sha256(value.encode()).digest()] = name
+    return keys
+
+
+class App:
+    """One bridge. `write` takes the lines of the trace, `log` what a developer must see; `limit` is of requests at once."""
+
+    def __init__(self, settings: Settings, *, environ: Mapping[str, str] = os.environ, write: Callable[[str], None] | None = None,
+                 log: Callable[[str], None] | None = None, limit: int = MAX_REQUESTS) -> None:  # fmt: skip
+        self._environ = environ
+        self.log = log or _to_stderr
+        self.stats = Stats(write or _to_stdout)
+        self.engines = Engines(settings, limit=limit, key=environ.get("VLLM_API_KEY") or None)
+        self.sweep = Sweep(settings.ping_s, settings.silence_s)
+        self.server = Server(self, settings.max_body)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.apply(settings)
+
+    def apply(self, settings: Settings) -> None:
+        """Works by these settings from now on; open streams go on. Raises SettingsError, and then nothing has changed."""
+        keys = keys_of(settings, self._environ)
+        self.settings, self._keys = settings, keys
+        self.stats.secrets = tuple(self._environ.get(env, "").strip() for _, env in settings.keys)
+        self.engines.apply(settings)
+        self.sweep.set_times(settings.ping_s, settings.silence_s)
+        self.server.max_body = settings.max_body
+        messages = Messages(settings, self.engines, self.sweep, self.log, self._forwarded)
+        relays = Relays(settings, self.engines, self.sweep, self.log, self._forwarded)
+        self._routes: dict[tuple[str, str], Route] = {
+            ("HEAD", "/"): self._root, ("GET", "/"): self._root,
+            ("GET", "/health"): self._health, ("HEAD", "/health"): self._health,
+            ("GET", "/ready"): self._ready, ("HEAD", "/ready"): self._ready,
+            ("GET", "/metrics"): self._metrics, ("GET", "/v1/models"): self._models, ("GET", "/v1/models/*"): self._model,
+            **{("POST", path): relays.relay for path in RELAYED},
+        }  # fmt: skip
+        passes = settings.mode == "keepalive"
+        self._routes["POST", "/v1/messages"] = relays.relay if passes else messages.messages
+        self._routes["POST", "/v1/messages/count_tokens"] = relays.relay if passes else messages.count_tokens
+
+    async def start(self, sock: socket.socket | None = None) -> tuple[str, int]:
+        """Listens, and gives the address."""
+        address = await self.server.listen(self.settings.bind_host, self.settings.port, sock)
+        self._spawn(self.engines.known())
+        return address
+
+    async def stop(self, seconds: float = DRAIN_S) -> None:
+        """Lets answers finish for a while, then tells the clients of the others why they end."""
+        if not await self.server.drain(seconds):
+            self.sweep.fail_all(ApiError(503, "This server is restarting.", retry_after=1, should_retry=True))
+            await asyncio.sleep(0.05)
+        await self.server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        self.engines.close()
+
+    # --- what the server asks
+
+    def refusal(self, request: Request) -> ApiError | None:
+        """Why a request is not even read: no route, no key, a foreign page."""
+        if request.method == "OPTIONS":
+            return None
+        route = _route_of(request)
+        request.record.route = route[1] if route in self._routes else "other"
+        if error := self._foreign(request):
+            return error
+        if route not in OPEN and (error := self._locked(request)):
+            return error
+        if route in self._routes:
+            return None
+        if any(path == route[1] for _, path in self._routes):
+            return ApiError(405, f"{request.method} is not what {request.path[:200]} is for.")
+        return ApiError(404, f"There is no {request.path[:200]} here.")
+
+    def _foreign(self, request: Request) -> ApiError | None:
+        """Without a key, any page in a browser on this machine could use the model: only known pages may."""
+        origin = request.headers.get("origin")
+        if origin is None or self._keys or origin in self.settings.cors_origins or urlsplit(origin).netloc == request.headers.get("host"):
+            return None
+        return ApiError(403, "Web pages may call this server only with a key, or named by --cors-origin.")
+
+    def _locked(self, request: Request) -> ApiError | None:
+        if not self._keys:
+            return None
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        shown = [request.headers.get("x-api-key", ""), token.strip() if scheme.lower() == "bearer" else ""]
+        for value in shown:
+            digest = hashlib.sha256(value.encode("latin-1", "replace")).digest()
+            for known, name in self._keys.items():
+                if hmac.compare_digest(known, digest):
+                    request.record.client = name
+        if request.record.client:
+            return None
+        return ApiError(401, "invalid x-api-key" if any(shown) else "x-api-key header or Authorization: Bearer is required")
+
+    def headers_for(self, request: Request) -> Mapping[str, str]:
+        """Headers of every answer."""
+        origin = request.headers.get("origin")
+        if origin is None or origin not in self.settings.cors_origins:
+            return {}
+        return {"access-control-allow-origin": origin, "vary": "origin", "access-control-expose-headers": _EXPOSED}
+
+    def handle(self, exchange: Exchange) -> None:
+        """Starts what answers a request."""
+        request = exchange.request
+        request.record.bytes_in = len(request.body)
+        if request.method == "OPTIONS":
+            self._options(exchange)
+            return
+        done = self._routes[_route_of(request)](exchange)
+        if done is not None:
+            task = self._spawn(self._run(exchange, done))
+            exchange.on_gone = task.cancel  # type: ignore[assignment]
+
+    def answered(self, request: Request, status: int) -> None:
+        """Counts a request whose answer is complete."""
+        self.stats.finished(request.record, request.request_id, status)
+
+    async def _run(self, exchange: Exchange, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except ApiError as error:
+            exchange.refuse(error)
+        except Exception:
+            self.log(traceback.format_exc())
+            exchange.refuse(ApiError(500, "The bridge failed on this request."))
+
+    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        assert isinstance(task, asyncio.Task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _forwarded(self, request: Request) -> dict[str, str]:
+        return forwarded_headers(request, with_key=not self._keys)
+
+    # --- routes of its own
+
+    def _root(self, exchange: Exchange) -> None:
+        exchange.answer_json(200, {"service": "podwright bridge", "mode": self.settings.mode})
+
+    def _health(self, exchange: Exchange) -> None:
+        exchange.answer_json(200, {"status": "ok"})
+
+    async def _ready(self, exchange: Exchange) -> None:
+        is_ready, why = await self.engines.ready()
+        exchange.answer_json(200 if is_ready else 503, {"status": "ready"} if is_ready else {"status": "not ready", "reason": why})
+
+    async def _models(self, exchange: Exchange) -> None:
+        await self.engines.known()
+        request = exchange.request
+        exchange.answer_json(200, self.engines.names.page(anthropic="anthropic-version" in request.headers, query=request.query))
+
+    async def _model(self, exchange: Exchange) -> None:
+        await self.engines.known()
+        request = exchange.request
+        name = request.path.removeprefix("/v1/models/")
+        exchange.answer_json(200, self.engines.names.entry(name, anthropic="anthropic-version" in request.headers))
+
+    async def _metrics(self, exchange: Exchange) -> None:
+        try:
+            status, engine = await self.engines.first.fetch("GET", "/metrics", seconds=ASK_S, extra=True)
+        except ApiError:
+            status, engine = 503, b""
+        gauges = [
+            ("engine_up", "Whether the engine gave its metrics.", float(status == 200)),
+            ("requests_at_engine", "Requests under way at the engines.", float(sum(u.active for u in self.engines.all))),
+            ("engine_connections", "Connections to the engines.", float(sum(u.open_connections for u in self.engines.all))),
+            ("client_connections", "Connections of clients.", float(len(self.server.connections))),
+            ("streams", "Streamed answers under way.", float(len(self.sweep))),
+        ]
+        text = (engine.rstrip(b"\n") + b"\n" if status == 200 and engine else b"") + self.stats.text(gauges).encode()
+        exchange.answer(200, text, {"content-type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    def _options(self, exchange: Exchange) -> None:
+        """A browser asks whether a page may call; only pages named in the settings may."""
+        if not self.headers_for(exchange.request):
+            exchange.refuse(ApiError(405, "Web pages may not call this server; name them by --cors-origin."))
+            return
+        asked = exchange.request.headers.get("access-control-request-headers", "content-type")
+        exchange.answer(204, b"", {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": asked, "access-control-max-age": "600"})
+
+
+def _route_of(request: Request) -> tuple[str, str]:
+    path = request.path
+    if path.startswith("/v1/models/") and len(path) > len("/v1/models/"):
+        return request.method, "/v1/models/*"
+    return request.method, path.rstrip("/") or "/"
+
+
+def _to_stdout(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _to_stderr(text: str) -> None:
+    print(f"[bridge] {text}", file=sys.stderr, flush=True)

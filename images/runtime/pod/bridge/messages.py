@@ -1,0 +1,219 @@
+"""/v1/messages and /v1/messages/count_tokens in translate and native mode: what is asked of the engine, and asked again.
+
+An engine's refusal is answered by a better question where one is known: without a thinking budget, with a shorter answer, or
+for the model that it serves now. Everything else goes to the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from pod.bridge import count, errors, native, size, translate
+from pod.bridge.answers import Usage
+from pod.bridge.codec import BadJsonError, dumps, loads
+from pod.bridge.engines import Engines
+from pod.bridge.errors import ApiError
+from pod.bridge.events import MessageStream
+from pod.bridge.live import Live, Sweep
+from pod.bridge.requests_content import pdf_reader
+from pod.bridge.server import Exchange, Request
+from pod.bridge.settings import Settings
+from pod.bridge.stats import Record
+from pod.bridge.translate import Translation
+from pod.bridge.upstream import Answer
+
+MAX_ERROR = 1 << 20
+# Counting a prompt of a million tokens took an engine's tokenizer seconds, never a minute.
+COUNT_S = 60.0
+# Each better question can be needed once: another model, no budget, a shorter answer.
+MAX_QUESTIONS = 4
+
+
+@dataclasses.dataclass
+class Messages:
+    """The two routes. `log` takes what a developer must see."""
+
+    settings: Settings
+    engines: Engines
+    sweep: Sweep
+    log: Callable[[str], None]
+    forwarded: Callable[[Request], dict[str, str]]
+
+    def __post_init__(self) -> None:
+        self._pdf = pdf_reader()
+
+    @property
+    def _is_native(self) -> bool:
+        return self.settings.mode == "native"
+
+    @property
+    def _path(self) -> str:
+        return "/v1/messages" if self._is_native else "/v1/chat/completions"
+
+    async def _translated(self, request: Request, make: Callable[..., Translation]) -> Translation:
+        await self.engines.known()
+        arguments = (translate.parsed_body(request.body), self.settings, self.engines.names, self._pdf)
+        has_pdf = self._pdf is not None and b"application/pdf" in request.body
+        request.body = b""
+        made = await asyncio.to_thread(make, *arguments) if has_pdf else make(*arguments)
+        record = request.record
+        record.model, record.is_stream = made.turn.model, made.turn.stream
+        record.notes += made.notes
+        return made
+
+    async def messages(self, exchange: Exchange) -> None:
+        """POST /v1/messages."""
+        request = exchange.request
+        made = await self._translated(request, native.native_request if self._is_native else translate.chat_request)
+        message_id = "msg_" + request.request_id.removeprefix("req_")
+        if not made.turn.stream:
+            await self._whole(exchange, made, message_id)
+            return
+        maker = native.NativeStream if self._is_native else MessageStream
+        live = Live(exchange, maker(made.turn, message_id, self.settings.usage_s), self.sweep, request.record, self.log)
+        try:
+            answer = await self._ask(made, request)
+        except ApiError as error:
+            live.fail(error)
+        except Exception as error:
+            self.log(repr(error))
+            live.fail(ApiError(500, "The bridge failed on this request."))
+        else:
+            live.attach(answer)
+
+    async def _whole(self, exchange: Exchange, made: Translation, message_id: str) -> None:
+        try:
+            async with asyncio.timeout(self.settings.silence_s):
+                body = await (await self._ask(made, exchange.request)).read()
+        except TimeoutError:
+            raise errors.silent(self.settings.silence_s) from None
+        record = exchange.request.record
+        record.got_first()
+        try:
+            data = loads(body)
+        except BadJsonError:
+            raise ApiError(502, f"The engine's answer is no JSON: {errors.text_of(body[:500])}") from None
+        message, notes = (native.mended_message if self._is_native else translate.completion_message)(data, made.turn, message_id)
+        record.notes += notes
+        record.stop = message["stop_reason"]
+        record.usage = _usage_in(message["usage"])
+        exchange.answer_json(200, message)
+
+    # --- asking
+
+    async def _ask(self, made: Translation, request: Request) -> Answer:
+        """The engine's answer with status 200. Raises ApiError."""
+        upstream, body = self.engines.of(made.model), made.body
+        if made.model.upstream in self.engines.no_budget:
+            body = _without_budget(body, request.record)
+        await self._check_size(made, request)
+        headers = self.forwarded(request)
+        for _ in range(MAX_QUESTIONS):
+            try:
+                answer = await upstream.send("POST", self._path, dumps(body), headers)
+            except ApiError as error:
+                if error.status == 503:
+                    self.engines.forget(made.model)
+                raise
+            if answer.status == 200:
+                return answer
+            refusal = await answer.read(MAX_ERROR)
+            better = await self._better(made, body, answer.status, refusal, request)
+            if better is None:
+                raise await self._told(answer, refusal, made)
+            body = better
+        raise errors.from_upstream(answer.status, answer.headers, refusal)
+
+    async def _better(self, made: Translation, body: dict[str, Any], status: int, refusal: bytes, request: Request) -> dict[str, Any] | None:
+        """A request that the engine will rather take, or None."""
+        record, text = request.record, errors.text_of(refusal)
+        if errors.refuses_budget(status, text) and (lighter := _without_budget(body, record)) != body:
+            self.engines.no_budget.add(made.model.upstream)
+            return lighter
+        if status == 404 and not self.settings.models[0].names:
+            self.engines.forget(made.model)
+            await self.engines.known()
+            name = self.engines.names.resolve(made.turn.model).upstream_name
+            return {**body, "model": name} if name != body["model"] else None
+        overflow = errors.overflow_of(text) if status == 400 else None
+        if overflow is not None and not overflow.exact and (prompt := await self._counted(made)) is not None:
+            overflow = overflow.counted(prompt)
+        tokens = overflow.lowered() if overflow is not None else None
+        if overflow is None or tokens is None or tokens >= body["max_tokens"]:
+            return None
+        record.notes.append(f"max_tokens {body['max_tokens']} became {tokens}: no more fits behind a prompt of {overflow.prompt} tokens")
+        return _shorter(body, tokens)
+
+    async def _told(self, answer: Answer, refusal: bytes, made: Translation) -> ApiError:
+        """The client's error, with the prompt's real size where the engine stopped counting."""
+        overflow = errors.overflow_of(errors.text_of(refusal)) if answer.status in (400, 413, 422) else None
+        prompt = await self._counted(made) if overflow is not None and not overflow.exact else None
+        return errors.from_upstream(answer.status, answer.headers, refusal, prompt)
+
+    async def _check_size(self, made: Translation, request: Request) -> None:
+        """Raises ApiError for a prompt that must not reach the engine."""
+        if size.wants_count(made.turn, self.settings):
+            error = size.too_long(made.turn, self.settings, await self._counted(made))
+            if error is not None:
+                raise error
+
+    async def _counted(self, made: Translation) -> int | None:
+        """Tokens of the prompt by the engine's tokenizer; None where it has none or does not answer."""
+        keep = ("model", "messages", "tools", "system", "chat_template_kwargs", "add_generation_prompt", "continue_final_message")
+        asked = {key: made.body[key] for key in keep if key in made.body}
+        path = "/v1/messages/count_tokens" if self._is_native else "/tokenize"
+        try:
+            status, body = await self.engines.of(made.model).fetch("POST", path, dumps(asked), seconds=COUNT_S, extra=True)
+            return count.count_in(body) if status == 200 else None
+        except ApiError:
+            return None
+
+    # --- counting
+
+    async def count_tokens(self, exchange: Exchange) -> None:
+        """POST /v1/messages/count_tokens: the engine's count, or an estimate where it cannot count."""
+        request = exchange.request
+        made = await self._translated(request, native.native_count_request if self._is_native else count.tokenize_request)
+        path = "/v1/messages/count_tokens" if self._is_native else "/tokenize"
+        tokens: int | None = None
+        try:
+            status, body = await self.engines.of(made.model).fetch("POST", path, dumps(made.body), self.forwarded(request), seconds=COUNT_S)
+            if status == 200:
+                tokens = count.count_in(body)
+            elif overflow := errors.overflow_of(errors.text_of(body)):
+                tokens = overflow.prompt
+            elif status in (400, 422):
+                raise errors.from_upstream(status, {}, body)
+        except ApiError as error:
+            if error.status in (400, 422, 529):
+                raise
+            request.record.notes.append(f"no count from the engine: {error.message[:200]}")
+        if tokens is None:
+            tokens = made.turn.estimate
+            request.record.notes.append("the count is an estimate")
+        exchange.answer_json(200, {"input_tokens": tokens})
+
+
+def _usage_in(usage: dict[str, Any]) -> Usage:
+    cached = usage.get("cache_read_input_tokens", 0)
+    return Usage(usage.get("input_tokens", 0) + cached, usage.get("output_tokens", 0), cached)
+
+
+def _without_budget(body: dict[str, Any], record: Record) -> dict[str, Any]:
+    """A request without a thinking budget, in either protocol."""
+    thinking = body.get("thinking")
+    is_native = isinstance(thinking, dict) and "budget_tokens" in thinking
+    if not is_native and "thinking_token_budget" not in body:
+        return body
+    record.notes.append("this engine takes no thinking budget; the model thinks as long as it likes")
+    return {**body, "thinking": {"type": "adaptive"}} if is_native else translate.without_budget(body)
+
+
+def _shorter(body: dict[str, Any], tokens: int) -> dict[str, Any]:
+    thinking = body.get("thinking")
+    if isinstance(thinking, dict) and thinking.get("budget_tokens", 0) >= tokens:
+        return {**body, "max_tokens": tokens, "thinking": {"type": "adaptive"}}
+    return translate.with_max_tokens(body, tokens)

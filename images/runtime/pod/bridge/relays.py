@@ -1,0 +1,112 @@
+"""What goes to the engine as it is: the OpenAI routes in every mode, and /v1/messages in keepalive mode.
+
+The bytes of an answer are not touched; pings stand between the frames of a stream. Of a request only the model's name is
+replaced, and only where the engine does not know it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+
+from pod.bridge import errors
+from pod.bridge.codec import dumps
+from pod.bridge.engines import Engines
+from pod.bridge.errors import ApiError
+from pod.bridge.keepalive import PingStream
+from pod.bridge.live import HEAD, Live, Sweep
+from pod.bridge.server import Exchange, Request
+from pod.bridge.settings import Settings
+from pod.bridge.translate import parsed_body
+from pod.bridge.upstream import Answer
+
+# Headers that belong to one connection, or that the bridge writes itself: the engine's are not handed on.
+_OWN = frozenset((
+    "connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade", "date", "server", "request-id", "x-request-id",
+))  # fmt: skip
+_FORWARDED = ("anthropic-version", "anthropic-beta", "traceparent", "tracestate", "user-agent", "accept", "x-claude-code-session-id")
+
+
+def forwarded_headers(request: Request, *, with_key: bool) -> dict[str, str]:
+    """Headers for the engine. The client's key goes along only where the bridge asks for none itself."""
+    headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+    headers["x-request-id"] = request.request_id
+    if with_key:
+        if authorization := request.headers.get("authorization"):
+            headers["authorization"] = authorization
+        elif key := request.headers.get("x-api-key"):
+            headers["authorization"] = f"Bearer {key}"
+    return headers
+
+
+def client_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The engine's headers for the client."""
+    return {name: value for name, value in headers.items() if name not in _OWN}
+
+
+@dataclasses.dataclass
+class Relays:
+    """Routes that only pass through. `log` takes what a developer must see."""
+
+    settings: Settings
+    engines: Engines
+    sweep: Sweep
+    log: Callable[[str], None]
+    forwarded: Callable[[Request], dict[str, str]]
+
+    async def relay(self, exchange: Exchange) -> None:
+        """POST to a route of the engine's."""
+        request = exchange.request
+        await self.engines.known()
+        data = parsed_body(request.body)
+        if not isinstance(data, dict):
+            raise errors.InvalidRequestError("", "The request body must be a JSON object.")
+        requested = data.get("model")
+        match = self.engines.names.resolve(requested if isinstance(requested, str) else "")
+        body = request.body
+        request.body = b""
+        if isinstance(requested, str) and requested != match.upstream_name and match.upstream_name:
+            body = dumps({**data, "model": match.upstream_name})
+            request.record.notes.append(f"model {requested[:100]} became {match.upstream_name}")
+        record = request.record
+        record.model = requested if isinstance(requested, str) else ""
+        record.is_stream = data.get("stream") is True
+        upstream = self.engines.of(match.model)
+        if not record.is_stream:
+            await self._whole(exchange, lambda: upstream.send("POST", request.target, body, self.forwarded(request)))
+            return
+        stream = PingStream(anthropic=request.path == "/v1/messages")
+        live = Live(exchange, stream, self.sweep, record, self.log)
+        try:
+            answer = await upstream.send("POST", request.target, body, self.forwarded(request))
+            if answer.is_stream and answer.status == 200:
+                live.attach(answer, {**HEAD, **client_headers(answer.headers)})
+                return
+            await self._no_stream(exchange, live, answer)
+        except ApiError as error:
+            live.fail(error)
+        except Exception as error:
+            self.log(repr(error))
+            live.fail(ApiError(500, "The bridge failed on this request."))
+
+    async def _no_stream(self, exchange: Exchange, live: Live, answer: Answer) -> None:
+        """An engine that does not stream although it was asked to: mostly an error, handed on as it is while that can be."""
+        body = await answer.read()
+        if live.detach():
+            exchange.answer(answer.status, body, client_headers(answer.headers))
+        else:
+            live.fail(errors.from_upstream(answer.status, answer.headers, body))
+
+    async def _whole(self, exchange: Exchange, send: Callable[[], Awaitable[Answer]]) -> None:
+        try:
+            async with asyncio.timeout(self.settings.silence_s):
+                answer = await send()
+                body = await answer.read()
+        except TimeoutError:
+            raise errors.silent(self.settings.silence_s) from None
+        exchange.answer(answer.status, body, client_headers(answer.headers))
+
+
+def _target(request: Request) -> str:
+    return request.target

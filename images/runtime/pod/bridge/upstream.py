@@ -1,0 +1,349 @@
+"""The engine's side of the network: requests to it, its answers as they come, and a bounded pool of connections.
+
+An answer is handed on by plain calls, so that no task has to be woken for a token. A request is sent a second time only when a
+kept connection turns out to be dead before one byte of the answer came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from pod.bridge import errors
+from pod.bridge.errors import ApiError
+
+httptools: Any = importlib.import_module("httptools")
+
+# A loopback connection is taken at once or never; ten seconds serve an engine on another machine, too.
+CONNECT_S = 10.0
+# Shorter than the idle time of vLLM's server (uvicorn keeps a connection for 5 s), so that a dead one is rarely picked up.
+KEEP_S = 4.0
+MAX_KEPT = 64
+MAX_REQUESTS = 1024
+# A whole answer that is larger than this is no answer of an engine.
+MAX_ANSWER = 256 << 20
+
+OnData = Callable[[bytes], None]
+OnEnd = Callable[[ApiError | None], None]
+
+
+class _DeadError(Exception):
+    """A kept connection was closed before it answered."""
+
+
+class Answer:
+    """An engine's answer whose head has come. One of `listen` and `read` takes its body; `cancel` ends it at once, which an
+    engine takes as an order to stop generating."""
+
+    def __init__(self, connection: _Connection, status: int, headers: Mapping[str, str]) -> None:
+        self.status, self.headers = status, headers
+        self._connection: _Connection | None = connection
+        self._early: list[bytes] = []
+        self._is_ended = False
+        self._error: ApiError | None = None
+        self._on_data: OnData | None = None
+        self._on_end: OnEnd | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the body is a stream of events."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+
+    def listen(self, on_data: OnData, on_end: OnEnd) -> None:
+        """Hands the body on from now: bytes in any cut, then its end, with an error where it was cut off."""
+        early, self._early = self._early, []
+        self._on_data, self._on_end = on_data, on_end
+        if early:
+            on_data(b"".join(early))
+        if self._is_ended and self._on_end is not None:
+            on_end(self._error)
+
+    async def read(self, limit: int = MAX_ANSWER) -> bytes:
+        """The whole body. Raises ApiError where it is cut off or larger than the limit in bytes."""
+        done: asyncio.Future[ApiError | None] = asyncio.get_running_loop().create_future()
+        pieces: list[bytes] = []
+        size = 0
+
+        def on_data(data: bytes) -> None:
+            nonlocal size
+            size += len(data)
+            if size <= limit:
+                pieces.append(data)
+            elif not done.done():
+                done.set_result(ApiError(502, f"The engine's answer is larger than {limit} bytes."))
+
+        def on_end(error: ApiError | None) -> None:
+            if not done.done():
+                done.set_result(error)
+
+        self.listen(on_data, on_end)
+        try:
+            error = await done
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        if error is not None:
+            self.cancel()
+            raise error
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def pause(self, is_paused: bool) -> None:
+        """Stops reading from the engine, or goes on."""
+        if self._connection is not None:
+            self._connection.pause(is_paused)
+
+    def cancel(self) -> None:
+        """Ends the connection, and with it the generation; nothing is handed on any more."""
+        self._on_data = self._on_end = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+
+    # --- called by the connection
+
+    def data(self, data: bytes) -> None:
+        """A piece of the body."""
+        if self._on_data is not None:
+            self._on_data(data)
+        else:
+            self._early.append(data)
+
+    def end(self, error: ApiError | None) -> None:
+        """The body's end."""
+        self._connection = None
+        self._is_ended, self._error = True, error
+        on_end, self._on_data, self._on_end = self._on_end, None, None
+        if on_end is not None:
+            on_end(error)
+            self._on_data = None
+
+
+class _Connection(asyncio.Protocol):
+    """One connection to an engine."""
+
+    def __init__(self, pool: Upstream) -> None:
+        self._pool = pool
+        self._transport: Any = None
+        self._head: asyncio.Future[Answer] | None = None
+        self._answer: Answer | None = None
+        self._is_paused = False
+        self._is_complete = False
+        self.is_used = False
+        self.is_closed = False
+        self.kept_since = 0.0
+
+    def send(self, data: bytes, body: bytes) -> asyncio.Future[Answer]:
+        """Sends a request; the future is done when the answer's head has come."""
+        self._parser = httptools.HttpResponseParser(self)
+        self._fields: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._is_complete = False
+        self._answer = None
+        self._head = asyncio.get_running_loop().create_future()
+        self._got_bytes = False
+        self._transport.write(data)
+        if body:
+            self._transport.write(body)
+        return self._head
+
+    # --- parser
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._fields = {}
+            return
+        self._answer = Answer(self, status, self._fields)
+        if self._head is not None and not self._head.done():
+            self._head.set_result(self._answer)
+
+    def on_body(self, data: bytes) -> None:
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        self._is_complete = self._answer is not None
+
+    # --- transport
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._head is None:  # bytes that nobody asked for
+            self.abort()
+            return
+        self._got_bytes = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail(ApiError(502, "The engine's answer is no HTTP."))
+            return
+        if self._body and self._answer is not None:
+            pieces, self._body = self._body, []
+            self._answer.data(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if self._is_complete:
+            self._complete()
+
+    def _complete(self) -> None:
+        answer, self._answer, self._head = self._answer, None, None
+        if answer is None or self.is_closed:
+            return
+        self.is_used = True
+        keep = self._parser.should_keep_alive() and not self._is_paused
+        self._pool.done(self, keep=keep)
+        answer.end(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_closed:
+            return
+        if self._answer is not None and not self._is_complete and "content-length" not in self._fields and "transfer-encoding" not in self._fields:
+            answer, self._answer = self._answer, None  # a body that ends with its connection is whole
+            self._leave()
+            answer.end(None)
+            return
+        self._fail(errors.cut_off() if self._got_any() else errors.unreachable())
+
+    def _got_any(self) -> bool:
+        return self._head is not None and self._got_bytes
+
+    def _fail(self, error: ApiError) -> None:
+        answer, head, got = self._answer, self._head, self._got_any()
+        self._answer = None
+        self.abort()
+        if answer is not None:
+            answer.end(error)
+        elif head is not None and not head.done():
+            head.set_exception(error if got or not self.is_used else _DeadError())
+
+    def _leave(self) -> None:
+        self.is_closed = True
+        self._pool.done(self, keep=False)
+
+    def pause(self, is_paused: bool) -> None:
+        """Stops or resumes reading."""
+        if is_paused is self._is_paused or self.is_closed or self._transport.is_closing():
+            return
+        self._is_paused = is_paused
+        if is_paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Closes at once."""
+        if not self.is_closed:
+            self._leave()
+            self._transport.abort()
+
+
+class Upstream:
+    """One engine: at most `limit` requests at once, further ones are refused at once, since the engine has a queue of its own.
+
+    `key` is what the engine asks for itself, if it asks.
+    """
+
+    def __init__(self, url: str, *, limit: int = MAX_REQUESTS, connect_s: float = CONNECT_S, key: str | None = None) -> None:
+        parts = urlsplit(url)
+        self.url, self.limit, self.connect_s, self.key = url, limit, connect_s, key
+        self._host = parts.hostname or "127.0.0.1"
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._prefix = parts.path.rstrip("/")
+        self._ssl = ssl.create_default_context() if parts.scheme == "https" else None
+        self._authority = parts.netloc.rpartition("@")[2]
+        self._kept: list[_Connection] = []
+        self._busy: set[_Connection] = set()
+        self.waiting = 0
+
+    @property
+    def active(self) -> int:
+        """Requests under way."""
+        return len(self._busy) + self.waiting
+
+    @property
+    def open_connections(self) -> int:
+        """Connections, used or kept."""
+        return len(self._busy) + len(self._kept)
+
+    async def send(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None, *, extra: bool = False) -> Answer:
+        """The answer to a request, as soon as its head has come. Raises ApiError: saturated, unreachable, or cut off.
+
+        `extra` is for probes, which must get through a full pool.
+        """
+        if self.active >= self.limit and not extra:
+            raise errors.saturated()
+        head = self._request_head(method, path, body, headers or {})
+        while True:
+            connection = await self._connection()
+            try:
+                return await self._asked(connection, head, body)
+            except _DeadError:
+                continue
+
+    async def fetch(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None, *,
+                    seconds: float, extra: bool = False) -> tuple[int, bytes]:  # fmt: skip
+        """Status and body of an answer. Raises ApiError, 504 where it takes longer than `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self.send(method, path, body, headers, extra=extra)
+                return answer.status, await answer.read()
+        except TimeoutError:
+            raise errors.silent(seconds) from None
+
+    async def _asked(self, connection: _Connection, head: bytes, body: bytes) -> Answer:
+        self._busy.add(connection)
+        try:
+            return await connection.send(head, body)
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
+
+    async def _connection(self) -> _Connection:
+        now = asyncio.get_running_loop().time()
+        while self._kept:
+            kept = self._kept.pop()
+            if not kept.is_closed and now - kept.kept_since < KEEP_S:
+                return kept
+            kept.abort()
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self.connect_s):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: _Connection(self), self._host, self._port, ssl=self._ssl)  # fmt: skip
+        except (OSError, TimeoutError):
+            raise errors.unreachable() from None
+        finally:
+            self.waiting -= 1
+        return connection
+
+    def _request_head(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+        sent = {"host": self._authority, "accept-encoding": "identity", **headers}
+        if body or method == "POST":
+            sent.setdefault("content-type", "application/json")
+            sent["content-length"] = str(len(body))
+        if self.key:
+            sent["authorization"] = f"Bearer {self.key}"
+        lines = [f"{method} {self._prefix}{path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+        return "\r\n".join(line.replace("\r", " ").replace("\n", " ") for line in lines).encode("latin-1", "replace") + b"\r\n\r\n"
+
+    def done(self, connection: _Connection, *, keep: bool) -> None:
+        """A connection has nothing to do any more."""
+        self._busy.discard(connection)
+        if connection in self._kept:
+            self._kept.remove(connection)
+        if not keep or len(self._kept) >= MAX_KEPT:
+            connection.abort()
+            return
+        connection.kept_since = asyncio.get_running_loop().time()
+        self._kept.append(connection)
+
+    def close(self) -> None:
+        """Closes every connection."""
+        for connection in [*self._kept, *self._busy]:
+            connection.abort()
