@@ -249,6 +249,7 @@ class NativeStream(MessageWriter):
             self._close_block(out)
 
     def _end(self, out: list[bytes]) -> None:
+        out += self.begin()
         reason, sequence = self._upstream_stop
         finish = _FINISH_OF_STOP.get(reason, reason) if isinstance(reason, str) else None
         self._unsure += self._tools.values()

@@ -50,8 +50,9 @@ class MessageWriter:
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far."""
-        return usage_of(self._raw_usage, self.turn, self._pieces)
+        """Tokens so far; the output never less than a client was told."""
+        usage = usage_of(self._raw_usage, self.turn, self._pieces)
+        return usage if usage.completion >= self._reported else usage._replace(completion=self._reported)
 
     def begin(self) -> list[bytes]:
         """message_start, with what is known of the input by now."""
@@ -138,13 +139,14 @@ class MessageWriter:
         usage = self.usage
         self._last_usage = self._clock()
         if usage.completion > self._reported:
-            self._reported = usage.completion
             out.append(self._message_delta(None))
 
     def _message_delta(self, stop: Stop | None) -> bytes:
         delta = {"stop_reason": stop.reason if stop else None, "stop_sequence": stop.sequence if stop else None}
-        usage = self.usage.final() if stop else self.usage.first() if self._raw_usage else {"output_tokens": self.usage.completion}
-        return sse.frame("message_delta", {"type": "message_delta", "delta": delta, "usage": usage})
+        usage = self.usage
+        self._reported = usage.completion
+        told = usage.final() if stop else usage.first() if self._raw_usage else {"output_tokens": usage.completion}
+        return sse.frame("message_delta", {"type": "message_delta", "delta": delta, "usage": told})
 
     def _stop(self, stop: Stop, out: list[bytes]) -> None:
         """The end of the message."""

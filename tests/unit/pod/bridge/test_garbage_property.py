@@ -29,27 +29,38 @@ scalars = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), t
 junk = st.recursive(scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)), max_leaves=6)
 
 
-def often(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.one_of(value, value, value, value, value, value, junk)
+@st.composite
+def objects(draw: st.DrawFn, odd: int = 40, /, **fields: st.SearchStrategy[Any]) -> Any:
+    """An object with these fields; one field in `odd` is junk, and as many are missing."""
+    made = {}
+    for key, value in fields.items():
+        chance = draw(st.integers(0, 2 * odd))
+        if chance != odd:
+            made[key] = draw(junk if chance == odd + 1 else value)
+    return made
 
 
-def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.fixed_dictionaries({}, optional={key: often(value) for key, value in fields.items()})
-
-
-tool_parts = objects(index=st.integers(0, 2), id=st.sampled_from(["a", "b", "", None]), type=st.just("function"),
-                     function=objects(name=st.sampled_from(["run", "write", "", None]), arguments=texts))  # fmt: skip
-deltas = objects(role=st.just("assistant"), content=texts, reasoning=texts, reasoning_content=texts, tool_calls=st.lists(tool_parts, max_size=3))
-choices = objects(index=st.integers(0, 1), delta=deltas, stop_reason=st.sampled_from(["END", 7, None]),
-                  finish_reason=st.sampled_from([None, None, None, "stop", "length", "tool_calls", "abort", "odd"]))  # fmt: skip
+names = st.sampled_from(["run", "run", "write", "read"])
+tool_parts = objects(index=st.integers(0, 2), id=st.sampled_from(["a", "b", "c", None]), type=st.just("function"),
+                     function=objects(name=st.one_of(names, st.none()), arguments=texts))  # fmt: skip
+deltas = st.one_of(objects(role=st.just("assistant"), content=texts), objects(content=texts), objects(content=texts), objects(reasoning=texts),
+                   objects(reasoning=texts, reasoning_content=texts), objects(tool_calls=st.lists(tool_parts, min_size=1, max_size=2)))  # fmt: skip
+finishes = st.sampled_from([None] * 12 + ["stop", "length", "tool_calls", "odd", "abort"])
+choices = objects(index=st.sampled_from([0, 0, 0, 1]), delta=deltas, stop_reason=st.sampled_from([None, "END", 7]), finish_reason=finishes)
 usages = objects(prompt_tokens=st.integers(0, 2000), completion_tokens=st.integers(0, 50),
                  prompt_tokens_details=objects(cached_tokens=st.integers(0, 3000)))  # fmt: skip
-chunks = st.one_of(objects(id=texts, choices=st.lists(choices, max_size=2), usage=usages), objects(choices=st.lists(choices, min_size=1, max_size=1)))
-native_blocks = st.one_of(objects(type=st.sampled_from(["text", "thinking", "tool_use"]), text=texts, thinking=texts, id=texts, name=texts, input=junk),
-                          objects(type=st.sampled_from(["text_delta", "input_json_delta", "signature_delta"]), text=texts, partial_json=texts))  # fmt: skip
-native_events = objects(
-    type=st.sampled_from(["message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "ping", "error"]),
-    index=st.integers(0, 2), content_block=native_blocks, delta=st.one_of(native_blocks, objects(stop_reason=texts)), usage=usages, message=junk,
+chunks = st.one_of(objects(choices=st.lists(choices, min_size=1, max_size=1), usage=st.none()), objects(choices=st.lists(choices, max_size=2), usage=usages))
+native_blocks = st.one_of(objects(type=st.just("text"), text=texts), objects(type=st.just("thinking"), thinking=texts),
+                          objects(type=st.just("tool_use"), id=st.just("t"), name=names, input=st.just({})))  # fmt: skip
+native_deltas = st.one_of(objects(type=st.just("text_delta"), text=texts), objects(type=st.just("thinking_delta"), thinking=texts),
+                          objects(type=st.just("input_json_delta"), partial_json=texts))  # fmt: skip
+native_events = st.one_of(
+    objects(type=st.just("message_start"), message=objects(usage=objects(input_tokens=st.integers(0, 9), output_tokens=st.integers(0, 9)))),
+    objects(type=st.just("content_block_start"), index=st.integers(0, 2), content_block=native_blocks),
+    objects(type=st.just("content_block_delta"), index=st.integers(0, 2), delta=native_deltas),
+    objects(type=st.just("content_block_stop"), index=st.integers(0, 2)),
+    objects(type=st.just("message_delta"), delta=objects(stop_reason=st.sampled_from(["end_turn", "max_tokens", "odd"])), usage=usages),
+    objects(type=st.sampled_from(["message_stop", "ping", "ping", "error"])),
 )  # fmt: skip
 
 
@@ -58,9 +69,10 @@ def event(data: Any) -> bytes:
 
 
 def upstreams(events: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
-    one = st.one_of(*[events.map(event)] * 6, st.binary(max_size=20), st.just(b": note\n\n"), st.binary(max_size=9).map(event))
-    ends = st.sampled_from([b"data: [DONE]\n\n", b"data: [DONE]", b"", b"\r\n"])
-    return st.builds(lambda parts, end: b"".join(parts) + end, st.lists(one, max_size=9), ends)
+    noise = st.one_of(st.binary(max_size=20), st.just(b": note\n\n"), st.binary(max_size=9).map(event))
+    one = st.integers(0, 30).flatmap(lambda chance: noise if chance == 13 else events.map(event))
+    ends = st.sampled_from([b"data: [DONE]\n\n", b"data: [DONE]\n\n", b"data: [DONE]", b"", b"\r\n"])
+    return st.builds(lambda parts, end: b"".join(parts) + end, st.lists(one, max_size=12), ends)
 
 
 recorded = st.builds(
@@ -127,25 +139,47 @@ def test_property_keepalive_changes_no_byte(data: bytes, cuts: list[int]) -> Non
     assert fed(PingStream(), data, cuts) == data
 
 
-content = st.recursive(
-    objects(type=st.sampled_from(["text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "search_result",
-                                  "server_tool_use", "web_search_tool_result", "tool_reference", "container_upload", "new_thing"]),
-            text=texts, thinking=texts, id=texts, name=texts, tool_use_id=texts, input=st.dictionaries(texts, junk, max_size=2),
-            source=objects(type=st.sampled_from(["base64", "url", "text", "file", "content"]), media_type=texts, data=texts, url=texts),
-            is_error=st.booleans(), title=texts),
-    lambda inner: st.fixed_dictionaries({"type": st.sampled_from(["tool_result", "document"]), "content": st.lists(inner, max_size=2)}),
-    max_leaves=4,
+sources = st.one_of(objects(type=st.just("base64"), media_type=st.sampled_from(["image/png", "text/plain"]), data=st.just("AAAA")),
+                    objects(type=st.just("url"), url=st.just("https://a.test/")), objects(type=st.just("text"), data=texts), objects(type=st.just("file"), file_id=texts))  # fmt: skip
+plain_blocks = st.one_of(
+    objects(200, type=st.just("text"), text=texts), objects(200, type=st.just("image"), source=sources), objects(200, type=st.just("document"), title=texts, source=sources),
+    objects(200, type=st.just("search_result"), title=texts, source=texts, content=st.just([{"type": "text", "text": "x"}])),
+    objects(200, type=st.sampled_from(["tool_reference", "container_upload", "new_thing", "mcp_tool_use"]), name=texts, input=junk),
 )  # fmt: skip
-messages = objects(role=st.sampled_from(["user", "assistant", "system", "ctx"]), content=st.one_of(texts, st.lists(content, max_size=3)))
-requests = st.builds(
-    lambda base, more: {**base, **more} if isinstance(more, dict) else more,
-    st.fixed_dictionaries({"model": st.just("m"), "max_tokens": st.integers(1, 9000), "messages": st.lists(messages, min_size=1, max_size=4)}),
-    objects(system=st.one_of(texts, st.lists(content, max_size=2)), stream=st.booleans(), temperature=st.floats(), stop_sequences=st.lists(texts, max_size=2),
-            thinking=objects(type=st.sampled_from(["enabled", "disabled", "adaptive"]), budget_tokens=st.integers(-1, 9000)),
-            output_config=objects(effort=st.sampled_from(["low", "max", "huge"]), format=objects(type=st.just("json_schema"), schema=junk)),
-            tools=st.lists(objects(name=texts, type=st.sampled_from(["custom", "bash_20250124", "web_search_20250305"]), description=texts, input_schema=junk)),
-            tool_choice=objects(type=st.sampled_from(["auto", "any", "tool", "none"]), name=texts)),
+ids = st.sampled_from(["t1", "t2", "t3"])
+user_blocks = st.one_of(plain_blocks, objects(200, type=st.just("tool_result"), tool_use_id=ids, is_error=st.booleans(),
+                                              content=st.one_of(texts, st.none(), st.lists(st.one_of(plain_blocks, st.lists(plain_blocks, max_size=2)), max_size=2))))  # fmt: skip
+assistant_blocks = st.one_of(
+    objects(200, type=st.just("text"), text=texts), objects(200, type=st.just("thinking"), thinking=texts, signature=texts),
+    objects(200, type=st.just("redacted_thinking"), data=texts), objects(200, type=st.just("tool_use"), id=ids, name=names, input=st.dictionaries(texts, junk, max_size=2)),
+    objects(200, type=st.just("server_tool_use"), name=texts, input=junk), objects(200, type=st.just("web_search_tool_result"), content=junk),
 )  # fmt: skip
+messages = st.one_of(
+    objects(200, role=st.sampled_from(["user", "ctx"]), content=st.one_of(texts, st.lists(user_blocks, max_size=3))),
+    objects(200, role=st.just("assistant"), content=st.one_of(texts, st.lists(assistant_blocks, max_size=3))),
+    objects(200, role=st.just("system"), content=st.one_of(texts, st.lists(objects(200, type=st.just("text"), text=texts), max_size=2))),
+)  # fmt: skip
+fields: dict[str, st.SearchStrategy[Any]] = {
+    "system": texts, "stream": st.booleans(), "temperature": st.floats(0, 2), "stop_sequences": st.lists(texts, max_size=2), "metadata": junk,
+    "thinking": objects(type=st.sampled_from(["enabled", "disabled", "adaptive"]), budget_tokens=st.integers(1, 9000)),
+    "output_config": objects(effort=st.sampled_from(["low", "max", "huge"])), "context_management": junk,
+    "tools": st.lists(objects(200, name=names, type=st.sampled_from(["custom", "bash_20250124", "web_search_20250305"]), description=texts,
+                              input_schema=st.dictionaries(texts, junk, max_size=2)), max_size=3),
+    "tool_choice": st.sampled_from([{"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}, {"type": "any"}, {"type": "tool", "name": "run"}]),
+}  # fmt: skip
+
+
+@st.composite
+def whole_requests(draw: st.DrawFn) -> Any:
+    """A request, mostly well formed; each further field in one of three."""
+    body = {"model": "m", "max_tokens": draw(st.integers(1, 9000)), "messages": draw(st.lists(messages, min_size=1, max_size=5))}
+    for key, value in fields.items():
+        if draw(st.integers(0, 2)) == 0:
+            body[key] = draw(value)
+    return draw(junk) if draw(st.integers(0, 100)) == 77 else body
+
+
+requests = whole_requests()
 
 
 @relaxed
