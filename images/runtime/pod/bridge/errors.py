@@ -164,7 +164,9 @@ def refuses_budget(status: int, text: str) -> bool:
 
 
 _PERMANENT = re.compile(r"permanent|unsupported|not supported|not implemented|NotImplemented", re.IGNORECASE)
-_DEAD_ENGINE = re.compile(r"EngineDead|EngineCore encountered an issue|engine (?:is|has) (?:dead|died|stopped)|shutting down", re.IGNORECASE)
+_DEAD_ENGINE = re.compile(
+    r"EngineDead|EngineCore encountered an issue|engine (?:is|has) (?:dead|died|stopped)|shutting down", re.IGNORECASE
+)
 
 
 def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: int | None = None) -> ApiError:
@@ -189,7 +191,11 @@ def from_event(data: Any) -> ApiError:
     """What an error in an engine's stream becomes, after the first byte as before it."""
     error = data.get("error", data) if isinstance(data, dict) else data
     text = _text(data) or "The engine reported an error."
-    code = next((error[key] for key in ("code", "status", "status_code") if _is_status(error.get(key))), None) if isinstance(error, dict) else None
+    code = (
+        next((error[key] for key in ("code", "status", "status_code") if _is_status(error.get(key))), None)
+        if isinstance(error, dict)
+        else None
+    )
     kind = error.get("type") if isinstance(error, dict) else None
     if found := overflow_of(text):
         return ApiError(400, f"{found.wording()}\n{text}")

@@ -11,9 +11,10 @@ import re
 from typing import Any
 
 WRITERS = frozenset({"write", "write_file", "writefile", "create_file", "createfile"})
+_THING = "file|code|content|contents|lines|methods?|functions?|implementation|unchanged|same|here"
 _REST = r"(?:the\s+)?(?:rest|remainder|remaining|previous|existing|unchanged|other|same)\b"
 _MARKERS = re.compile(
-    rf"(?:\.\.\.|…)\s*\(?{_REST}[^\n]{{0,60}}\b(?:file|code|content|contents|lines|methods?|functions?|implementation|unchanged|same|here)\b"
+    rf"(?:\.\.\.|…)\s*\(?{_REST}[^\n]{{0,60}}\b(?:{_THING})\b"
     rf"|\[\s*(?:\.\.\.|…)\s*{_REST}[^\]\n]{{0,60}}\]"
     r"|\(\s*(?:\.\.\.|…)?\s*(?:le\s+)?reste\s+du\s+(?:fichier|code)"
     r"|(?:\.\.\.|…)\s*(?:le\s+)?reste\s+du\s+(?:fichier|code)"

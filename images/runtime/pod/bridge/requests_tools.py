@@ -29,7 +29,8 @@ def _command(*names: str) -> dict[str, Any]:
 # By the beginning of the type; the date behind it does not matter here.
 _CLIENT_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "bash_": ("Runs a command in a persistent shell.", _schema([], command=_TEXT, restart={"type": "boolean"})),
-    "text_editor_": ("Views and edits files.", _schema(["command", "path"], command=_command("view", "create", "str_replace", "insert"), **_EDITOR)),
+    "text_editor_": ("Views and edits files.",
+                     _schema(["command", "path"], command=_command("view", "create", "str_replace", "insert"), **_EDITOR)),
     "memory_": ("Reads and writes files of a memory directory.",
                 _schema(["command"], command=_command("view", "create", "str_replace", "insert", "delete", "rename"),
                         old_path=_TEXT, new_path=_TEXT, **_EDITOR)),

@@ -118,9 +118,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alias", action="append", default=[], metavar="NAME", help="a further name for it")
     parser.add_argument("--context-window", type=int, metavar="TOKENS", help="as served (asked for when absent)")
     parser.add_argument("--ping", type=float, default=PING_S, metavar="S", help="silence towards a client before a ping (%(default)g)")
-    parser.add_argument("--usage-interval", type=float, default=USAGE_S, metavar="S", help="between usage updates, 0 for one at the end (%(default)g)")
-    parser.add_argument("--silence", type=float, default=SILENCE_S, metavar="S", help="silence of the engine before a request fails (%(default)g)")
-    parser.add_argument("--thinking-budget", choices=("on", "off", "learn"), default="learn", help="whether the engine takes thinking budgets (%(default)s)")
+    parser.add_argument(
+        "--usage-interval", type=float, default=USAGE_S, metavar="S", help="between usage updates, 0 for one at the end (%(default)g)"
+    )
+    parser.add_argument(
+        "--silence", type=float, default=SILENCE_S, metavar="S", help="silence of the engine before a request fails (%(default)g)"
+    )
+    parser.add_argument(
+        "--thinking-budget", choices=("on", "off", "learn"), default="learn", help="whether the engine takes thinking budgets (%(default)s)"
+    )
     parser.add_argument("--guard", action="store_true", help="refuse whole-file writes that leave text out")
     parser.add_argument("--max-body", type=int, default=MAX_BODY, metavar="BYTES", help="largest request (%(default)d)")
     parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="web page that may call; none by default")
@@ -139,7 +145,11 @@ def from_options(options: argparse.Namespace) -> Settings:
     names = (options.model,) if options.model else ()
     model = Model(names, _url(options.upstream), tuple(dict.fromkeys(options.alias)), options.context_window)
     keys = tuple(_key(text) for text in options.api_key_env)
-    for word, value, least in (("--ping", options.ping, 0.05), ("--usage-interval", options.usage_interval, 0), ("--silence", options.silence, 1)):
+    for word, value, least in (
+        ("--ping", options.ping, 0.05),
+        ("--usage-interval", options.usage_interval, 0),
+        ("--silence", options.silence, 1),
+    ):
         if not value >= least:
             raise SettingsError(f"{word} {value:g}: must be at least {least:g}")
     return Settings(

@@ -206,7 +206,10 @@ def response_format(body: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(form.get("schema"), dict):
         raise InvalidRequestError(f"{route}.schema", "must be an object")
     name = form.get("name")
-    return {"type": "json_schema", "json_schema": {"name": name if isinstance(name, str) and name else "answer", "schema": form["schema"], "strict": True}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name if isinstance(name, str) and name else "answer", "schema": form["schema"], "strict": True},
+    }
 
 
 def thinking_fields(reading: Reading, *, is_answered: bool) -> dict[str, Any]:

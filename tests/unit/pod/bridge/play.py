@@ -63,8 +63,16 @@ class Case:
 
     @property
     def settings(self) -> Settings:
-        model = Model(tuple(self.about.get("names", ["org/Name-7B:fp8"])), "http://127.0.0.1:1", context_window=262144, reasoning=True, multimodal=True)
-        return Settings((model,), mode=self.about.get("mode", "translate"), thinking_budget=True, silence_s=self.about.get("silence_s", 3600.0))
+        model = Model(
+            tuple(self.about.get("names", ["org/Name-7B:fp8"])),
+            "http://127.0.0.1:1",
+            context_window=262144,
+            reasoning=True,
+            multimodal=True,
+        )
+        return Settings(
+            (model,), mode=self.about.get("mode", "translate"), thinking_budget=True, silence_s=self.about.get("silence_s", 3600.0)
+        )
 
     @property
     def names(self) -> Names:
@@ -96,8 +104,11 @@ class Case:
         for exchange in self.posts():
             is_count = "count_tokens" in exchange["path"]
             native_mode = self.settings.mode == "native"
-            maker = (native.native_count_request if is_count else native.native_request) if native_mode else (
-                count.tokenize_request if is_count else translate.chat_request)  # fmt: skip
+            maker = (
+                (native.native_count_request if is_count else native.native_request)
+                if native_mode
+                else (count.tokenize_request if is_count else translate.chat_request)
+            )
             try:
                 made.append(maker(exchange["body"], self.settings, self.names))
             except errors.InvalidRequestError as error:

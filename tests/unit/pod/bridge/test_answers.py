@@ -19,7 +19,11 @@ Block = list[Any]
 
 
 def chunk(delta: dict[str, Any], finish: str | None = None, usage: Any = None, **more: Any) -> bytes:
-    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}], "usage": usage}).encode() + b"\n\n"
+    return (
+        b"data: "
+        + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}], "usage": usage}).encode()
+        + b"\n\n"
+    )
 
 
 def call(index: int | None = 0, call_id: str | None = None, name: str | None = None, arguments: Any = None) -> dict[str, Any]:
@@ -54,7 +58,13 @@ def test_calls_that_all_have_the_number_0() -> None:
 
 
 def test_calls_without_any_number() -> None:
-    blocks, _, _ = run(calling(call(None, "a", "run", '{"x":')), calling(call(None, None, None, "1}")), calling(call(None, "b", "read", "{}")), chunk({}, "stop"), DONE)
+    blocks, _, _ = run(
+        calling(call(None, "a", "run", '{"x":')),
+        calling(call(None, None, None, "1}")),
+        calling(call(None, "b", "read", "{}")),
+        chunk({}, "stop"),
+        DONE,
+    )
     assert blocks == [["tool_use", "run", {"x": 1}], ["tool_use", "read", {}]]
 
 
@@ -64,14 +74,29 @@ def test_a_new_id_in_each_piece_of_one_call() -> None:
 
 
 def test_ids_are_made_unique() -> None:
-    made = b"".join(MessageStream(Turn("m"), "msg_9").feed(calling(call(0, "a", "run", "{}"), call(1, "a", "run", "{}")) + chunk({}, "stop") + DONE))
+    made = b"".join(
+        MessageStream(Turn("m"), "msg_9").feed(calling(call(0, "a", "run", "{}"), call(1, "a", "run", "{}")) + chunk({}, "stop") + DONE)
+    )
     assert [block["id"] for block in judged(made).blocks] == ["a", "toolu_9_1"]
 
 
-@pytest.mark.parametrize(("arguments", "read"), [
-    (None, {}), ("", {}), ("null", {}), ("{}", {}), ({"a": 1}, {"a": 1}), ('"{\\"a\\": 1}"', {"a": 1}), ('{"a": "x\ny"}', {"a": "x\ny"}),
-    ('{"a":1}{"a":1}', {"a": 1}), ('{"a": 1} trailing', {"a": 1}), ("[1]", {}), ("{a: 1", {}), ("{'a': 1}", {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        (None, {}),
+        ("", {}),
+        ("null", {}),
+        ("{}", {}),
+        ({"a": 1}, {"a": 1}),
+        ('"{\\"a\\": 1}"', {"a": 1}),
+        ('{"a": "x\ny"}', {"a": "x\ny"}),
+        ('{"a":1}{"a":1}', {"a": 1}),
+        ('{"a": 1} trailing', {"a": 1}),
+        ("[1]", {}),
+        ("{a: 1", {}),
+        ("{'a': 1}", {}),
+    ],
+)
 def test_arguments_in_all_forms(arguments: Any, read: dict[str, Any]) -> None:
     blocks, ending, _ = run(calling(call(0, "a", "run", arguments)), chunk({}, "tool_calls"), DONE)
     assert blocks == [["tool_use", "run", read]]
@@ -80,28 +105,46 @@ def test_arguments_in_all_forms(arguments: Any, read: dict[str, Any]) -> None:
 
 def test_snapshots_in_place_of_pieces() -> None:
     pieces = ['{"a"', '{"a":"x', '{"a":"xy"}']
-    blocks, _, _ = run(calling(call(0, "a", "run", pieces[0])), *(calling(call(0, None, None, p)) for p in pieces[1:]), chunk({}, "stop"), DONE)
+    blocks, _, _ = run(
+        calling(call(0, "a", "run", pieces[0])), *(calling(call(0, None, None, p)) for p in pieces[1:]), chunk({}, "stop"), DONE
+    )
     assert blocks == [["tool_use", "run", {"a": "xy"}]]
 
 
 def test_a_name_in_pieces() -> None:
-    blocks, _, _ = run(calling(call(0, "a", "read_")), calling(call(0, None, "file")), calling(call(0, None, None, "{}")), chunk({}, "stop"), DONE)
+    blocks, _, _ = run(
+        calling(call(0, "a", "read_")), calling(call(0, None, "file")), calling(call(0, None, None, "{}")), chunk({}, "stop"), DONE
+    )
     assert blocks == [["tool_use", "read_file", {}]]
 
 
 def test_a_call_that_max_tokens_cuts_off_is_not_shown() -> None:
-    blocks, ending, stream = run(chunk({"content": "I write."}), calling(call(0, "a", "run", '{"x":1}')), calling(call(1, "b", "run", '{"x":')),
-                                 chunk({}, "length", {"prompt_tokens": 5, "completion_tokens": 100}), DONE)  # fmt: skip
+    blocks, ending, stream = run(
+        chunk({"content": "I write."}),
+        calling(call(0, "a", "run", '{"x":1}')),
+        calling(call(1, "b", "run", '{"x":')),
+        chunk({}, "length", {"prompt_tokens": 5, "completion_tokens": 100}),
+        DONE,
+    )
     assert blocks == [["text", "I write."], ["tool_use", "run", {"x": 1}]]
     assert reason(ending) == "max_tokens"
     assert any("cut off by max_tokens" in note for note in stream.notes)
 
 
-@pytest.mark.parametrize(("finish", "more", "stop", "sequence"), [
-    ("stop", {}, "end_turn", None), ("stop", {"stop_reason": "END"}, "stop_sequence", "END"), ("stop", {"stop_reason": "<eot>"}, "end_turn", None),
-    ("stop", {"stop_reason": 7}, "end_turn", None), ("length", {}, "max_tokens", None), ("tool_calls", {}, "end_turn", None),
-    ("content_filter", {}, "refusal", None), ("repetition", {}, "end_turn", None), ("odd", {}, "end_turn", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("finish", "more", "stop", "sequence"),
+    [
+        ("stop", {}, "end_turn", None),
+        ("stop", {"stop_reason": "END"}, "stop_sequence", "END"),
+        ("stop", {"stop_reason": "<eot>"}, "end_turn", None),
+        ("stop", {"stop_reason": 7}, "end_turn", None),
+        ("length", {}, "max_tokens", None),
+        ("tool_calls", {}, "end_turn", None),
+        ("content_filter", {}, "refusal", None),
+        ("repetition", {}, "end_turn", None),
+        ("odd", {}, "end_turn", None),
+    ],
+)
 def test_stop_reasons(finish: str, more: dict[str, Any], stop: str, sequence: str | None) -> None:
     turn = Turn("m", max_tokens=100, stop_sequences=("END",))
     _, ending, stream = run(chunk({"content": "x"}), chunk({}, finish, **more), DONE, turn=turn)
@@ -121,25 +164,42 @@ def test_reasoning_cut_off_by_max_tokens_is_not_repeated() -> None:
 
 
 def test_white_space_opens_no_block_of_its_own() -> None:
-    blocks, _, _ = run(chunk({"reasoning": "hm"}), chunk({"content": "\n\n"}), calling(call(0, "a", "run", "{}")), chunk({}, "tool_calls"), DONE)
+    blocks, _, _ = run(
+        chunk({"reasoning": "hm"}), chunk({"content": "\n\n"}), calling(call(0, "a", "run", "{}")), chunk({}, "tool_calls"), DONE
+    )
     assert [block[0] for block in blocks] == ["thinking", "tool_use"]
     assert run(chunk({"content": "\n"}), chunk({"content": "hi"}), chunk({}, "stop"), DONE)[0] == [["text", "\nhi"]]
     assert run(chunk({"content": "\n"}), chunk({}, "stop"), DONE)[0] == [["text", "\n"]]
 
 
 def test_the_same_piece_twice_under_one_key_is_said_twice() -> None:
-    assert run(chunk({"reasoning": "ha"}), chunk({"reasoning": "ha"}), chunk({"content": "x"}), chunk({}, "stop"), DONE)[0][0] == ["thinking", "haha"]
-    assert run(chunk({"reasoning": "ha", "reasoning_content": "ha"}), chunk({"content": "x"}), chunk({}, "stop"), DONE)[0][0] == ["thinking", "ha"]
+    assert run(chunk({"reasoning": "ha"}), chunk({"reasoning": "ha"}), chunk({"content": "x"}), chunk({}, "stop"), DONE)[0][0] == [
+        "thinking",
+        "haha",
+    ]
+    assert run(chunk({"reasoning": "ha", "reasoning_content": "ha"}), chunk({"content": "x"}), chunk({}, "stop"), DONE)[0][0] == [
+        "thinking",
+        "ha",
+    ]
 
 
 def test_text_in_the_middle_of_a_call_waits_for_it() -> None:
-    blocks, _, _ = run(calling(call(0, "a", "run", '{"x":')), chunk({"content": "mean"}), chunk({"content": "while"}), calling(call(0, None, None, "1}")),
-                       chunk({"content": "!"}), chunk({}, "tool_calls"), DONE)  # fmt: skip
+    blocks, _, _ = run(
+        calling(call(0, "a", "run", '{"x":')),
+        chunk({"content": "mean"}),
+        chunk({"content": "while"}),
+        calling(call(0, None, None, "1}")),
+        chunk({"content": "!"}),
+        chunk({}, "tool_calls"),
+        DONE,
+    )
     assert blocks == [["tool_use", "run", {"x": 1}], ["text", "meanwhile!"]]
 
 
 def test_one_tool_at_most_means_one() -> None:
-    blocks, _, _ = run(calling(call(0, "a", "run", "{}"), call(1, "b", "read", "{}")), chunk({}, "tool_calls"), DONE, turn=Turn("m", one_tool=True))
+    blocks, _, _ = run(
+        calling(call(0, "a", "run", "{}"), call(1, "b", "read", "{}")), chunk({}, "tool_calls"), DONE, turn=Turn("m", one_tool=True)
+    )
     assert blocks == [["tool_use", "run", {}]]
 
 
@@ -193,12 +253,19 @@ def test_beats_before_in_and_between_blocks() -> None:
     assert stream.beat() == []
 
 
-@pytest.mark.parametrize(("body", "status", "kind"), [
-    (b'{"error":{"message":"no","type":"NotFoundError","code":404}}', 404, "not_found_error"), (b"<html><h1>Bad gateway</h1></html>", 502, "api_error"),
-    (b'{"object":"error","message":"boom"}', 500, "api_error"), (b"", 502, "api_error"), (b"data: [DONE]\n\n", 502, "api_error"),
-    (b'data: {"error":{"message":"later","type":"BadRequestError","code":400}}\n\n', 400, "invalid_request_error"),
-    (b'event: error\ndata: boom\n\n', 502, "api_error"), (b'data: {"choices": [\n\n', 502, "api_error"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        (b'{"error":{"message":"no","type":"NotFoundError","code":404}}', 404, "not_found_error"),
+        (b"<html><h1>Bad gateway</h1></html>", 502, "api_error"),
+        (b'{"object":"error","message":"boom"}', 500, "api_error"),
+        (b"", 502, "api_error"),
+        (b"data: [DONE]\n\n", 502, "api_error"),
+        (b'data: {"error":{"message":"later","type":"BadRequestError","code":400}}\n\n', 400, "invalid_request_error"),
+        (b"event: error\ndata: boom\n\n", 502, "api_error"),
+        (b'data: {"choices": [\n\n', 502, "api_error"),
+    ],
+)
 def test_what_is_no_answer_becomes_an_error_with_a_status(body: bytes, status: int, kind: str) -> None:
     _, _, stream = run(body)
     assert stream.failure is not None
@@ -206,22 +273,32 @@ def test_what_is_no_answer_becomes_an_error_with_a_status(body: bytes, status: i
 
 
 def test_an_overflow_inside_a_stream_is_told_in_the_clients_words() -> None:
-    text = "This model's maximum context length is 100 tokens. However, you requested 5 output tokens and your prompt contains 120 input tokens, for a total of 125 tokens."
+    text = (
+        "This model's maximum context length is 100 tokens. However, you requested 5 output "
+        "tokens and your prompt contains 120 input tokens, for a total of 125 tokens."
+    )
     _, _, stream = run(b'data: {"error":{"message":%s,"code":400}}\n\n' % json.dumps(text).encode())
     assert stream.failure is not None
     assert stream.failure.message == f"prompt is too long: 120 tokens > 100 maximum\n{text}"
 
 
 def test_a_whole_answer_where_a_stream_was_asked_for() -> None:
-    body = {"choices": [{"message": {"content": "hi", "tool_calls": [{"id": "a", "function": {"name": "run", "arguments": '{"x":1}'}}]}, "finish_reason": "tool_calls"}],
-            "usage": {"prompt_tokens": 5, "completion_tokens": 2}}  # fmt: skip
+    body = {
+        "choices": [
+            {
+                "message": {"content": "hi", "tool_calls": [{"id": "a", "function": {"name": "run", "arguments": '{"x":1}'}}]},
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 2},
+    }
     blocks, ending, _ = run(json.dumps(body).encode())
     assert blocks == [["text", "hi"], ["tool_use", "run", {"x": 1}]]
     assert ending["usage"]["input_tokens"] == 5
 
 
 def test_large_arguments_go_out_in_pieces() -> None:
-    text = json.dumps({"text": "é\\\"" * 30000}, ensure_ascii=False)
+    text = json.dumps({"text": 'é\\"' * 30000}, ensure_ascii=False)
     stream = MessageStream(Turn("m"), "msg_1")
     frames = stream.feed(calling(call(0, "a", "run", text)) + chunk({}, "stop") + DONE)
     assert max(map(len, frames)) < 100_000
@@ -229,22 +306,35 @@ def test_large_arguments_go_out_in_pieces() -> None:
 
 
 def test_what_older_engines_send() -> None:
-    assert run(chunk({"function_call": {"name": "run", "arguments": '{"x":'}}), chunk({"function_call": {"arguments": "1}"}}), chunk({}, "function_call"), DONE)[0] == [
-        ["tool_use", "run", {"x": 1}]]  # fmt: skip
+    assert run(
+        chunk({"function_call": {"name": "run", "arguments": '{"x":'}}),
+        chunk({"function_call": {"arguments": "1}"}}),
+        chunk({}, "function_call"),
+        DONE,
+    )[0] == [["tool_use", "run", {"x": 1}]]
     blocks, ending, _ = run(chunk({"refusal": "no"}), chunk({}, "content_filter"), DONE)
     assert (blocks, reason(ending)) == ([["text", "no"]], "refusal")
     assert run(chunk({"content": [{"type": "text", "text": "x"}]}), chunk({}, "stop"), DONE)[0] == [["text", "x"]]
 
 
 def test_an_error_beside_a_choice_is_an_error() -> None:
-    _, _, stream = run(b'data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"gone","code":503}}\n\n', DONE)
+    _, _, stream = run(
+        b'data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"gone","code":503}}\n\n', DONE
+    )
     assert stream.failure is not None
     assert (stream.failure.status, stream.failure.message) == (503, "gone")
 
 
 def test_chunks_without_content_are_passed_over() -> None:
-    assert run(b'data: {"choices":[]}\n\n', b": beat\n\n", b"data: tick\n\n", chunk({"content": None, "tool_calls": None}), chunk({"content": "x"}), chunk({}, "stop"), DONE)[0] == [
-        ["text", "x"]]  # fmt: skip
+    assert run(
+        b'data: {"choices":[]}\n\n',
+        b": beat\n\n",
+        b"data: tick\n\n",
+        chunk({"content": None, "tool_calls": None}),
+        chunk({"content": "x"}),
+        chunk({}, "stop"),
+        DONE,
+    )[0] == [["text", "x"]]
 
 
 def test_the_end_counts_without_done_and_with_text_after_the_finish() -> None:
@@ -262,11 +352,21 @@ def test_nothing_follows_the_end() -> None:
 MARKED = {"file_path": "a.py", "content": "import os\n# ... rest of file\n"}
 
 
-@pytest.mark.parametrize(("name", "text", "is_refused"), [
-    ("Write", "x\n... rest of file", True), ("write_file", "[... previous code ...]", True), ("mcp__fs__write_file", "(reste du fichier inchangé)", True),
-    ("create_file", "<unchanged>", True), ("Write", "// ... existing code remains unchanged ...", True), ("Write", "a = [...]", False),
-    ("Write", "# ...", False), ("Write", "the rest of file handling is below", False), ("Edit", "... rest of file", False), ("Bash", "... rest of file", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "is_refused"),
+    [
+        ("Write", "x\n... rest of file", True),
+        ("write_file", "[... previous code ...]", True),
+        ("mcp__fs__write_file", "(reste du fichier inchangé)", True),
+        ("create_file", "<unchanged>", True),
+        ("Write", "// ... existing code remains unchanged ...", True),
+        ("Write", "a = [...]", False),
+        ("Write", "# ...", False),
+        ("Write", "the rest of file handling is below", False),
+        ("Edit", "... rest of file", False),
+        ("Bash", "... rest of file", False),
+    ],
+)
 def test_the_guard(name: str, text: str, is_refused: bool) -> None:
     assert (guard.refusal(name, {"path": "p", "content": text}) is not None) == is_refused
 
@@ -284,20 +384,32 @@ def native(*events: dict[str, Any]) -> tuple[list[Block], dict[str, Any], Native
     data = b"".join(b"event: %s\ndata: %s\n\n" % (event["type"].encode(), json.dumps(event).encode()) for event in events)
     judge = judged(b"".join(stream.feed(data) + stream.flush()))
     assert judge.faults == []
-    return [[b["type"], b.get("text") or b.get("thinking") or b.get("input")] for b in judge.blocks], judge.deltas[-1] if judge.deltas else {}, stream
+    return (
+        [[b["type"], b.get("text") or b.get("thinking") or b.get("input")] for b in judge.blocks],
+        judge.deltas[-1] if judge.deltas else {},
+        stream,
+    )
 
 
-START = {"type": "message_start", "message": {"id": "x", "model": "served", "usage": {"input_tokens": 30, "output_tokens": 0, "cache_read_input_tokens": 70}}}
+START = {
+    "type": "message_start",
+    "message": {"id": "x", "model": "served", "usage": {"input_tokens": 30, "output_tokens": 0, "cache_read_input_tokens": 70}},
+}
 
 
 def test_native_streams_get_signatures_usage_and_stop_reasons() -> None:
     blocks, ending, _ = native(
-        START, {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}, {"type": "content_block_stop", "index": 0},
+        START,
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+        {"type": "content_block_stop", "index": 0},
         {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "a", "name": "run"}},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"x":1}'}}, {"type": "content_block_stop", "index": 1},
-        {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 4}}, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
-        {"type": "message_stop"})  # fmt: skip
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"x":1}'}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 4}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    )
     assert blocks == [["thinking", "hm"], ["tool_use", {"x": 1}]]
     assert ending["delta"]["stop_reason"] == "tool_use"
     assert ending["usage"] == {"input_tokens": 30, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 70, "output_tokens": 4}
@@ -305,9 +417,13 @@ def test_native_streams_get_signatures_usage_and_stop_reasons() -> None:
 
 def test_a_native_call_that_was_cut_off_is_not_shown() -> None:
     blocks, ending, _ = native(
-        START, {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "name": "run", "input": {}}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"x":'}}, {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}}, {"type": "message_stop"})  # fmt: skip
+        START,
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "a", "name": "run", "input": {}}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"x":'}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}},
+        {"type": "message_stop"},
+    )
     assert (blocks, reason(ending)) == ([], "max_tokens")
 
 
@@ -318,10 +434,20 @@ def test_native_errors_get_a_known_type() -> None:
 
 
 def test_whole_native_messages() -> None:
-    data = {"id": "x", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}], "stop_reason": "stop_sequence", "stop_sequence": "END",
-            "usage": {"input_tokens": 5, "output_tokens": 2}}  # fmt: skip
+    data = {
+        "id": "x",
+        "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}],
+        "stop_reason": "stop_sequence",
+        "stop_sequence": "END",
+        "usage": {"input_tokens": 5, "output_tokens": 2},
+    }
     message, _ = mended_message(data, Turn("claude-x", stop_sequences=("END",)), "msg_1")
-    assert (message["id"], message["model"], message["stop_reason"], message["stop_sequence"]) == ("msg_1", "claude-x", "stop_sequence", "END")
+    assert (message["id"], message["model"], message["stop_reason"], message["stop_sequence"]) == (
+        "msg_1",
+        "claude-x",
+        "stop_sequence",
+        "END",
+    )
     assert message["content"][0]["signature"]
     with pytest.raises(errors.ApiError):
         mended_message({"type": "error", "error": {"type": "NotFoundError", "message": "no"}}, Turn("m"), "msg_1")

@@ -41,19 +41,41 @@ def objects(draw: st.DrawFn, odd: int = 40, /, **fields: st.SearchStrategy[Any])
 
 
 names = st.sampled_from(["run", "run", "write", "read"])
-tool_parts = objects(index=st.integers(0, 2), id=st.sampled_from(["a", "b", "c", None]), type=st.just("function"),
-                     function=objects(name=st.one_of(names, st.none()), arguments=texts))  # fmt: skip
-deltas = st.one_of(objects(role=st.just("assistant"), content=texts), objects(content=texts), objects(content=texts), objects(reasoning=texts),
-                   objects(reasoning=texts, reasoning_content=texts), objects(tool_calls=st.lists(tool_parts, min_size=1, max_size=2)))  # fmt: skip
+tool_parts = objects(
+    index=st.integers(0, 2),
+    id=st.sampled_from(["a", "b", "c", None]),
+    type=st.just("function"),
+    function=objects(name=st.one_of(names, st.none()), arguments=texts),
+)
+deltas = st.one_of(
+    objects(role=st.just("assistant"), content=texts),
+    objects(content=texts),
+    objects(content=texts),
+    objects(reasoning=texts),
+    objects(reasoning=texts, reasoning_content=texts),
+    objects(tool_calls=st.lists(tool_parts, min_size=1, max_size=2)),
+)
 finishes = st.sampled_from([None] * 12 + ["stop", "length", "tool_calls", "odd", "abort"])
 choices = objects(index=st.sampled_from([0, 0, 0, 1]), delta=deltas, stop_reason=st.sampled_from([None, "END", 7]), finish_reason=finishes)
-usages = objects(prompt_tokens=st.integers(0, 2000), completion_tokens=st.integers(0, 50),
-                 prompt_tokens_details=objects(cached_tokens=st.integers(0, 3000)))  # fmt: skip
-chunks = st.one_of(objects(choices=st.lists(choices, min_size=1, max_size=1), usage=st.none()), objects(choices=st.lists(choices, max_size=2), usage=usages))
-native_blocks = st.one_of(objects(type=st.just("text"), text=texts), objects(type=st.just("thinking"), thinking=texts),
-                          objects(type=st.just("tool_use"), id=st.just("t"), name=names, input=st.just({})))  # fmt: skip
-native_deltas = st.one_of(objects(type=st.just("text_delta"), text=texts), objects(type=st.just("thinking_delta"), thinking=texts),
-                          objects(type=st.just("input_json_delta"), partial_json=texts))  # fmt: skip
+usages = objects(
+    prompt_tokens=st.integers(0, 2000),
+    completion_tokens=st.integers(0, 50),
+    prompt_tokens_details=objects(cached_tokens=st.integers(0, 3000)),
+)
+chunks = st.one_of(
+    objects(choices=st.lists(choices, min_size=1, max_size=1), usage=st.none()),
+    objects(choices=st.lists(choices, max_size=2), usage=usages),
+)
+native_blocks = st.one_of(
+    objects(type=st.just("text"), text=texts),
+    objects(type=st.just("thinking"), thinking=texts),
+    objects(type=st.just("tool_use"), id=st.just("t"), name=names, input=st.just({})),
+)
+native_deltas = st.one_of(
+    objects(type=st.just("text_delta"), text=texts),
+    objects(type=st.just("thinking_delta"), thinking=texts),
+    objects(type=st.just("input_json_delta"), partial_json=texts),
+)
 native_events = st.one_of(
     objects(type=st.just("message_start"), message=objects(usage=objects(input_tokens=st.integers(0, 9), output_tokens=st.integers(0, 9)))),
     objects(type=st.just("content_block_start"), index=st.integers(0, 2), content_block=native_blocks),
@@ -61,7 +83,7 @@ native_events = st.one_of(
     objects(type=st.just("content_block_stop"), index=st.integers(0, 2)),
     objects(type=st.just("message_delta"), delta=objects(stop_reason=st.sampled_from(["end_turn", "max_tokens", "odd"])), usage=usages),
     objects(type=st.sampled_from(["message_stop", "ping", "ping", "error"])),
-)  # fmt: skip
+)
 
 
 def event(data: Any) -> bytes:
@@ -78,8 +100,9 @@ def upstreams(events: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
 recorded = st.builds(
     lambda data, at, new: data[: at % (len(data) + 1)] + new + data[at % (len(data) + 1) + len(new) // 2 :],
     st.sampled_from([case.file("upstream.sse").read_bytes() for case in cases() if case.file("upstream.sse").exists()]),
-    st.integers(0, 5000), st.binary(max_size=8),
-)  # fmt: skip
+    st.integers(0, 5000),
+    st.binary(max_size=8),
+)
 
 
 def fed(stream: Any, data: bytes, cuts: list[int]) -> bytes:
@@ -88,8 +111,15 @@ def fed(stream: Any, data: bytes, cuts: list[int]) -> bytes:
     return b"".join([*out, *stream.flush()])
 
 
-turns = st.builds(Turn, model=st.just("m"), max_tokens=st.integers(1, 60), window=st.sampled_from([None, 40]), one_tool=st.booleans(),
-                  forced_tool=st.sampled_from([None, "run"]), guard=st.booleans())  # fmt: skip
+turns = st.builds(
+    Turn,
+    model=st.just("m"),
+    max_tokens=st.integers(1, 60),
+    window=st.sampled_from([None, 40]),
+    one_tool=st.booleans(),
+    forced_tool=st.sampled_from([None, "run"]),
+    guard=st.booleans(),
+)
 
 
 def check(kind: type[Any], turn: Turn, data: bytes, cuts: list[int]) -> None:
@@ -139,34 +169,66 @@ def test_property_keepalive_changes_no_byte(data: bytes, cuts: list[int]) -> Non
     assert fed(PingStream(), data, cuts) == data
 
 
-sources = st.one_of(objects(type=st.just("base64"), media_type=st.sampled_from(["image/png", "text/plain"]), data=st.just("AAAA")),
-                    objects(type=st.just("url"), url=st.just("https://a.test/")), objects(type=st.just("text"), data=texts), objects(type=st.just("file"), file_id=texts))  # fmt: skip
+sources = st.one_of(
+    objects(type=st.just("base64"), media_type=st.sampled_from(["image/png", "text/plain"]), data=st.just("AAAA")),
+    objects(type=st.just("url"), url=st.just("https://a.test/")),
+    objects(type=st.just("text"), data=texts),
+    objects(type=st.just("file"), file_id=texts),
+)
 plain_blocks = st.one_of(
-    objects(200, type=st.just("text"), text=texts), objects(200, type=st.just("image"), source=sources), objects(200, type=st.just("document"), title=texts, source=sources),
+    objects(200, type=st.just("text"), text=texts),
+    objects(200, type=st.just("image"), source=sources),
+    objects(200, type=st.just("document"), title=texts, source=sources),
     objects(200, type=st.just("search_result"), title=texts, source=texts, content=st.just([{"type": "text", "text": "x"}])),
     objects(200, type=st.sampled_from(["tool_reference", "container_upload", "new_thing", "mcp_tool_use"]), name=texts, input=junk),
-)  # fmt: skip
+)
 ids = st.sampled_from(["t1", "t2", "t3"])
-user_blocks = st.one_of(plain_blocks, objects(200, type=st.just("tool_result"), tool_use_id=ids, is_error=st.booleans(),
-                                              content=st.one_of(texts, st.none(), st.lists(st.one_of(plain_blocks, st.lists(plain_blocks, max_size=2)), max_size=2))))  # fmt: skip
+user_blocks = st.one_of(
+    plain_blocks,
+    objects(
+        200,
+        type=st.just("tool_result"),
+        tool_use_id=ids,
+        is_error=st.booleans(),
+        content=st.one_of(texts, st.none(), st.lists(st.one_of(plain_blocks, st.lists(plain_blocks, max_size=2)), max_size=2)),
+    ),
+)
 assistant_blocks = st.one_of(
-    objects(200, type=st.just("text"), text=texts), objects(200, type=st.just("thinking"), thinking=texts, signature=texts),
-    objects(200, type=st.just("redacted_thinking"), data=texts), objects(200, type=st.just("tool_use"), id=ids, name=names, input=st.dictionaries(texts, junk, max_size=2)),
-    objects(200, type=st.just("server_tool_use"), name=texts, input=junk), objects(200, type=st.just("web_search_tool_result"), content=junk),
-)  # fmt: skip
+    objects(200, type=st.just("text"), text=texts),
+    objects(200, type=st.just("thinking"), thinking=texts, signature=texts),
+    objects(200, type=st.just("redacted_thinking"), data=texts),
+    objects(200, type=st.just("tool_use"), id=ids, name=names, input=st.dictionaries(texts, junk, max_size=2)),
+    objects(200, type=st.just("server_tool_use"), name=texts, input=junk),
+    objects(200, type=st.just("web_search_tool_result"), content=junk),
+)
 messages = st.one_of(
     objects(200, role=st.sampled_from(["user", "ctx"]), content=st.one_of(texts, st.lists(user_blocks, max_size=3))),
     objects(200, role=st.just("assistant"), content=st.one_of(texts, st.lists(assistant_blocks, max_size=3))),
     objects(200, role=st.just("system"), content=st.one_of(texts, st.lists(objects(200, type=st.just("text"), text=texts), max_size=2))),
-)  # fmt: skip
+)
 fields: dict[str, st.SearchStrategy[Any]] = {
-    "system": texts, "stream": st.booleans(), "temperature": st.floats(0, 2), "stop_sequences": st.lists(texts, max_size=2), "metadata": junk,
+    "system": texts,
+    "stream": st.booleans(),
+    "temperature": st.floats(0, 2),
+    "stop_sequences": st.lists(texts, max_size=2),
+    "metadata": junk,
     "thinking": objects(type=st.sampled_from(["enabled", "disabled", "adaptive"]), budget_tokens=st.integers(1, 9000)),
-    "output_config": objects(effort=st.sampled_from(["low", "max", "huge"])), "context_management": junk,
-    "tools": st.lists(objects(200, name=names, type=st.sampled_from(["custom", "bash_20250124", "web_search_20250305"]), description=texts,
-                              input_schema=st.dictionaries(texts, junk, max_size=2)), max_size=3),
-    "tool_choice": st.sampled_from([{"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}, {"type": "any"}, {"type": "tool", "name": "run"}]),
-}  # fmt: skip
+    "output_config": objects(effort=st.sampled_from(["low", "max", "huge"])),
+    "context_management": junk,
+    "tools": st.lists(
+        objects(
+            200,
+            name=names,
+            type=st.sampled_from(["custom", "bash_20250124", "web_search_20250305"]),
+            description=texts,
+            input_schema=st.dictionaries(texts, junk, max_size=2),
+        ),
+        max_size=3,
+    ),
+    "tool_choice": st.sampled_from(
+        [{"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}, {"type": "any"}, {"type": "tool", "name": "run"}]
+    ),
+}
 
 
 @st.composite
@@ -199,8 +261,23 @@ def test_property_any_request_is_translated_or_refused(body: Any) -> None:
 
 
 @relaxed
-@given(st.one_of(junk, st.fixed_dictionaries({"choices": st.lists(objects(message=objects(content=texts, reasoning=texts, tool_calls=st.lists(tool_parts, max_size=2)),
-                                                                          finish_reason=st.sampled_from(["stop", "length", "abort"])), max_size=2), "usage": usages})))  # fmt: skip
+@given(
+    st.one_of(
+        junk,
+        st.fixed_dictionaries(
+            {
+                "choices": st.lists(
+                    objects(
+                        message=objects(content=texts, reasoning=texts, tool_calls=st.lists(tool_parts, max_size=2)),
+                        finish_reason=st.sampled_from(["stop", "length", "abort"]),
+                    ),
+                    max_size=2,
+                ),
+                "usage": usages,
+            }
+        ),
+    )
+)
 def test_property_any_whole_answer_becomes_a_message_or_an_error(data: Any) -> None:
     try:
         message, _ = translate.completion_message(data, Turn("m", max_tokens=9), "msg_1")

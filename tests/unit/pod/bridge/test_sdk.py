@@ -65,18 +65,24 @@ def test_recorded_streams(read_by_sdk: Callable[[list[Path]], list[dict[str, Any
 
 
 def random_upstream(chance: random.Random) -> bytes:
-    arguments = json.dumps({"text": "".join(chance.choice('ab"\\\n\u2028é😀{}') for _ in range(chance.randint(0, 60)))}, ensure_ascii=chance.random() < 0.5)
+    arguments = json.dumps(
+        {"text": "".join(chance.choice('ab"\\\n\u2028é😀{}') for _ in range(chance.randint(0, 60)))}, ensure_ascii=chance.random() < 0.5
+    )
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     for _ in range(chance.randint(0, 9)):
         deltas.append(chance.choice([{"content": chance.choice(["a", " ", "\n\n", "é\u2028"])}, {"reasoning": "hm"}]))
     for i in range(chance.randint(0, 3)):
         deltas.append({"tool_calls": [{"index": i, "id": f"c{i}", "function": {"name": "run", "arguments": ""}}]})
         size = chance.randint(1, 30)
-        deltas += [{"tool_calls": [{"index": i, "function": {"arguments": arguments[k : k + size]}}]} for k in range(0, len(arguments), size)]
+        deltas += [
+            {"tool_calls": [{"index": i, "function": {"arguments": arguments[k : k + size]}}]} for k in range(0, len(arguments), size)
+        ]
     chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
     chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": chance.choice(["stop", "length", "tool_calls"])}]})
     cut = chance.choice([len(chunks), len(chunks), chance.randint(0, len(chunks))])
-    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks[:cut]) + (b"data: [DONE]\n\n" if cut == len(chunks) else b"")
+    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks[:cut]) + (
+        b"data: [DONE]\n\n" if cut == len(chunks) else b""
+    )
 
 
 def test_random_streams(tmp_path: Path, read_by_sdk: Callable[[list[Path]], list[dict[str, Any]]]) -> None:
