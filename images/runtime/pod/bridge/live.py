@@ -142,9 +142,8 @@ class Live:
 
     def _data(self, data: bytes) -> None:
         self._last_in = self._time()
+        self._record.got_first()
         self._guarded(self._stream.feed, data)
-        if self._record.first_s is None and self._has_head:
-            self._record.got_first()
 
     def _end(self, error: ApiError | None) -> None:
         self._answer = None

@@ -38,14 +38,17 @@ _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus} | {52
 
 
 class Request:
-    """A request; names of headers in lower case, `body` whole, `record` for the statistics."""
+    """A request; names of headers in lower case, `target` with its query, `body` whole, `record` for the statistics."""
 
     __slots__ = ("body", "headers", "method", "path", "query", "record", "request_id", "target")
 
     def __init__(self, method: str, target: bytes, headers: Mapping[str, str]) -> None:
-        path, _, query = target.decode("latin-1").partition("?")
+        text = target.decode("latin-1")
+        if "://" in text[:10]:  # the absolute form, which clients send to what they take for a proxy
+            text = "/" + text.partition("://")[2].partition("/")[2]
+        path, _, query = text.partition("?")
         self.method = method
-        self.target = path
+        self.target = text
         self.path = unquote(path)
         self.query = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
         self.headers = headers
@@ -172,6 +175,8 @@ class _Connection(asyncio.Protocol):
             raise ValueError("head too large")
 
     def on_headers_complete(self) -> None:
+        if self._parser.should_upgrade():
+            return
         request = self._request = Request(self._parser.get_method().decode("latin-1"), self._target, self._fields)
         length = self._fields.get("content-length", "0")
         error = self._server.handler.refusal(request)
@@ -194,6 +199,8 @@ class _Connection(asyncio.Protocol):
             self._refuse(errors.saturated())
 
     def on_message_complete(self) -> None:
+        if self._parser.should_upgrade():
+            return
         request, self._request = self._request, None
         if self._is_discarding or request is None:
             self._after_refusal()
@@ -212,10 +219,12 @@ class _Connection(asyncio.Protocol):
         request = self._request
         assert request is not None
         self._release()
+        self._server.refused[id(request)] = error
+        if not self._held and "transfer-encoding" not in self._fields and self._fields.get("content-length", "0") == "0":
+            return  # nothing more will come, and the connection can be used again
         self._is_discarding = True
         self._keep = False
         self._waiting.append((request, False, True))
-        self._server.refused[id(request)] = error
 
     def _after_refusal(self) -> None:
         if self._exchange is None and not self._waiting:
@@ -243,19 +252,32 @@ class _Connection(asyncio.Protocol):
     def _feed(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._keep = False
+        except httptools.HttpParserUpgrade as upgrade:
+            if "upgrade" in self._fields:
+                self._feed(self._without_upgrade() + data[upgrade.args[0]:])
+            else:
+                self._misunderstood()  # CONNECT
         except httptools.HttpParserError:
-            if self._is_discarding or not self._keep:
-                self._after_refusal()
-                return
-            self._keep = False
-            is_long = self._size > MAX_HEAD
-            error = ApiError(431 if is_long else 400, "The request's head is too large." if is_long else "The request is no HTTP/1.1.")
-            request = self._request = Request("?", b"", {})
-            self._release()
-            self._waiting.append((request, False, True))
-            self._server.refused[id(request)] = error
+            self._misunderstood()
+
+    def _misunderstood(self) -> None:
+        if not self._keep:
+            self._after_refusal()
+            return
+        self._keep = False
+        self._release()
+        is_long = self._size > MAX_HEAD
+        request = self._request = Request("?", b"", {})
+        self._server.refused[id(request)] = ApiError(
+            431 if is_long else 400, "The request's head is too large." if is_long else "The request is no HTTP/1.1 that this server reads.")  # fmt: skip
+        self._waiting.append((request, False, True))
+
+    def _without_upgrade(self) -> bytes:
+        """The head once more, for a new parser: Java's client asks for HTTP/2 on the way, and takes it well that it gets none."""
+        lines = [b"%b %b HTTP/1.1" % (self._parser.get_method(), self._target)]
+        lines += [f"{name}: {value}".encode("latin-1") for name, value in self._fields.items() if name not in ("upgrade", "connection", "http2-settings")]
+        self._parser = httptools.HttpRequestParser(self)
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def eof_received(self) -> bool:
         """A client that closed its side is gone: nothing tells it from one that only half closed."""
@@ -333,7 +355,7 @@ class _Connection(asyncio.Protocol):
         """The head of an answer."""
         keep = self._keep and not self._server.is_draining
         lines = [b"HTTP/1.1 %d %b" % (status, _REASONS.get(status, b"Unknown"))]
-        sent = {**headers, "request-id": exchange.request.request_id, **self._server.handler.headers_for(exchange.request)}
+        sent = {"request-id": exchange.request.request_id, **self._server.handler.headers_for(exchange.request), **headers}
         if not keep:
             sent["connection"] = "close"
         lines += [f"{name}: {value}".replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for name, value in sent.items()]
