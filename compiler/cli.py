@@ -341,6 +341,19 @@ def image(
     raise typer.Exit(run_image(result.plan, out / profile, tag=tag, network=network, as_json=as_json))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+def bridge(context: typer.Context) -> None:
+    """Run the Anthropic bridge alone, in front of any vLLM, on this machine. `podwright bridge --help` lists its options.
+
+    Examples:
+
+      podwright bridge --upstream http://127.0.0.1:18081
+
+      podwright bridge --listen 0.0.0.0:8080 --upstream http://gpu:8000 --api-key-env BRIDGE_KEY
+    """
+    os.execv(sys.executable, [sys.executable, "-m", "pod.bridge", *context.args])
+
+
 @engine_app.command("list")
 def engine_list(specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False) -> None:
     """List engine releases.
