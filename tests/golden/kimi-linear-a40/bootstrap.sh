@@ -265,28 +265,34 @@ activate_compat() {
 # The kernel's table is read directly, because small images have neither ss nor netstat.
 
 phase_ports() {
-  local port checked=""
+  local port checked="" listening
+  listening=$(listening_sockets)
   for port in "${PORTS[@]}"; do
     if [ "$port" = "$ENDPOINT_PORT" ]; then port=${VL_PROXY_PORT:-$port}; fi
     if [ "$port" = "$ENGINE_PORT" ]; then port=${VL_PORT:-$port}; fi
-    port_is_free "$port"
+    port_is_free "$port" "$listening"
     checked="$checked $port"
   done
   log "free ports:$checked"
 }
 
-port_is_free() {
-  local hex table line address state inode
-  printf -v hex '%04X' "$1"
+# `PORT_IN_HEX INODE` of each listening socket. Bash reads these files byte by byte, and the kernel builds the table anew for
+# each read, so they are read whole by a program.
+listening_sockets() {
+  local table
   for table in /proc/net/tcp /proc/net/tcp6; do
-    [ -r "$table" ] || continue
-    while IFS= read -r line; do
-      read -r _ address _ state _ _ _ _ _ inode _ <<<"$line"
-      if [ "${address##*:}" = "$hex" ] && [ "$state" = 0A ]; then
-        fatal "port $1 is taken by $(socket_owner "$inode")" "stop that program, or start a new pod with VL_PORT (engine) or VL_PROXY_PORT (endpoint) set to a free port"
-      fi
-    done <"$table"
-  done
+    if [ -r "$table" ]; then cat "$table"; fi
+  done | sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) [0-9A-F:]* 0A [^ ]* [^ ]* [^ ]* *[0-9]* *[0-9]* \([0-9]*\) .*/\1 \2/p'
+}
+
+port_is_free() {
+  local hex port inode
+  printf -v hex '%04X' "$1"
+  while read -r port inode; do
+    if [ "$port" = "$hex" ]; then
+      fatal "port $1 is taken by $(socket_owner "$inode")" "stop that program, or start a new pod with VL_PORT (engine) or VL_PROXY_PORT (endpoint) set to a free port"
+    fi
+  done <<<"$2"
 }
 
 socket_owner() {
@@ -430,7 +436,7 @@ phase_runtime() {
 main() {
   local phase
   mkdir -p "$LOG_DIR"
-  log "podwright bootstrap 5a951644dd39, profile $PROFILE, engine $ENGINE_REQUIREMENT"
+  log "podwright bootstrap d7f7a9db4e35, profile $PROFILE, engine $ENGINE_REQUIREMENT"
   trap 'fatal "phase $PHASE failed at line $LINENO: $BASH_COMMAND" "read the lines above; this is not a state that the script knows"' ERR
   forget_last_run
   if [ -f "$ROOT/opt/.image_prebaked" ]; then log "image: $(<"$ROOT/opt/.image_prebaked")"; fi
