@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 from pod.bridge.engines import ASK_S, Engines
 from pod.bridge.errors import ApiError
+from pod.bridge.exchange import Exchange, Request
 from pod.bridge.live import Sweep
 from pod.bridge.messages import Messages
 from pod.bridge.relays import Relays, forwarded_headers
-from pod.bridge.server import Exchange, Request, Server
+from pod.bridge.server import Server
 from pod.bridge.settings import Settings, SettingsError
 from pod.bridge.stats import Stats
 from pod.bridge.upstream import MAX_REQUESTS

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from pod.bridge import errors
 from pod.bridge.errors import ApiError
+from pod.bridge.exchange import Exchange
 from pod.bridge.keepalive import PingStream
-from pod.bridge.server import Exchange
 from pod.bridge.stats import Record
 from pod.bridge.upstream import Answer
 

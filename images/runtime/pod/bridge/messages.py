@@ -17,9 +17,9 @@ from pod.bridge.codec import BadJsonError, dumps, loads
 from pod.bridge.engines import Engines
 from pod.bridge.errors import ApiError
 from pod.bridge.events import MessageStream
+from pod.bridge.exchange import Exchange, Request
 from pod.bridge.live import Live, Sweep
 from pod.bridge.requests_content import pdf_reader
-from pod.bridge.server import Exchange, Request
 from pod.bridge.settings import Settings
 from pod.bridge.stats import Record
 from pod.bridge.translate import Translation

@@ -14,9 +14,9 @@ from pod.bridge import errors
 from pod.bridge.codec import dumps
 from pod.bridge.engines import Engines
 from pod.bridge.errors import ApiError
+from pod.bridge.exchange import Exchange, Request
 from pod.bridge.keepalive import PingStream
 from pod.bridge.live import HEAD, Live, Sweep
-from pod.bridge.server import Exchange, Request
 from pod.bridge.settings import Settings
 from pod.bridge.translate import parsed_body
 from pod.bridge.upstream import Answer
