@@ -1,12 +1,13 @@
 """An fp8 KV cache is asked for where no attention kernel can read it.
 
 ## What it flags
-An fp8 cache (e4m3 or e5m2) below compute capability 8.9 with `attention_backend: TRITON_ATTN`, and any fp8 cache
-below 8.9 on releases before 0.10.
+An fp8 cache that no attention backend of the release serves for this model on this card; `attention_backend:
+TRITON_ATTN` with one below compute capability 8.9; any below 8.9 on releases before 0.10. A warning where the flag
+snapshot is another release's.
 
 ## Why it hurts
-Triton cannot cast fp8 there. The engine refuses when it builds the attention layers: `type fp8e4nv not supported in
-this architecture`.
+The engine refuses when it builds the attention layers: `No valid attention backend found`, or, since Triton cannot
+cast fp8 there, `type fp8e4nv not supported in this architecture`.
 
 ## Example
     hardware: 2x-a40
@@ -22,7 +23,8 @@ this architecture`.
 Never: the engine refuses.
 
 ## Source
-`engine-fp8-kv-a40-no-flashinfer`, `engine-fp8-kv-a40-flashinfer`; vllm#26431, vllm#50882, vllm#7714.
+`engine-fp8-kv-a40-no-flashinfer`, `engine-fp8-kv-a40-flashinfer`; vllm#26431, vllm#50882, vllm#7714; what
+each release's backends declare, in its flag snapshot.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.backends import described, nobody_serves, snapshot_is_foreign
 from compiler.lint.facts import is_fp8_cache, kv_dtype, older, on_gpu, sm
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -41,14 +44,18 @@ RULE = Rule(
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for a cache that no kernel reads."""
-    if not is_fp8_cache(subject) or sm(subject) >= 89 or not on_gpu(subject):
+    if not is_fp8_cache(subject) or not on_gpu(subject):
         return
-    backend = subject.setting("attention_backend")
-    if backend == "TRITON_ATTN" or older(subject, 0, 10):
+    backend, unserved, place = subject.setting("attention_backend"), nobody_serves(subject), subject.setting_place("kv_cache_dtype")
+    if unserved is not None:
+        what = f"no attention backend of vLLM {subject.specs.flags.release} reads a {kv_dtype(subject)} cache for {described(subject, unserved)}"
+        severity = Severity.WARNING if snapshot_is_foreign(subject) else None
+        yield Hit(place, what, "the engine refuses while it builds the attention layers", "use a 16-bit cache", severity)
+    elif sm(subject) < 89 and (backend == "TRITON_ATTN" or older(subject, 0, 10)):
         by = "the forced TRITON_ATTN backend" if backend == "TRITON_ATTN" else f"release {subject.plan.engine.release}"
         yield Hit(
-            subject.setting_place("attention_backend" if backend == "TRITON_ATTN" else "kv_cache_dtype"),
+            subject.setting_place("attention_backend") if backend == "TRITON_ATTN" else place,
             f"{by} cannot read a {kv_dtype(subject)} cache on compute capability {subject.plan.hardware.compute_capability}",
             "the engine refuses while it builds the attention layers",
-            "leave attention_backend unset (FlashInfer serves fp8 there), or use a 16-bit cache",
+            "leave attention_backend unset, or use a 16-bit cache" if backend == "TRITON_ATTN" else "use a 16-bit cache, or a later release",
         )

@@ -1,11 +1,11 @@
-"""An fp8 KV cache on an Ampere card depends on FlashInfer.
+"""An fp8 KV cache on an Ampere card depends on one attention backend.
 
 ## What it flags
 An fp8 cache on compute capability 8.0 to 8.8.
 
 ## Why it hurts
 FlashAttention reads a quantized cache only on Hopper and data-center Blackwell, so the engine takes FlashInfer, and
-refuses to start where FlashInfer is not installed. Decoding is slower than with a 16-bit cache, and DFlash drafts
+refuses to start where FlashInfer is not installed. Latent attention (MLA) has Triton's backend alone there. Decoding is slower than with a 16-bit cache, and DFlash drafts
 cannot use it.
 
 ## Example
@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import is_fp8_cache, older, sm
+from compiler.lint.backends import needs, nobody_serves, serving
+from compiler.lint.facts import is_fp8_cache, kv_dtype, older, sm
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="KVC002", name="fp8-cache-on-ampere", severity=Severity.INFO, traps=("fp8-kv-ampere", "dflash-backend"))
@@ -37,10 +38,11 @@ RULE = Rule(code="KVC002", name="fp8-cache-on-ampere", severity=Severity.INFO, t
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for an fp8 cache on Ampere that KVC001 does not refuse."""
     refused = subject.setting("attention_backend") == "TRITON_ATTN" or older(subject, 0, 10)
-    if is_fp8_cache(subject) and 80 <= sm(subject) < 89 and not refused:
+    if is_fp8_cache(subject) and 80 <= sm(subject) < 89 and not refused and nobody_serves(subject) is None:
+        names = sorted({name for need in needs(subject) for name in serving(subject, need, kv_dtype(subject))}) or ["FLASHINFER"]
         yield Hit(
             subject.setting_place("kv_cache_dtype"),
-            f"an fp8 cache on compute capability {subject.plan.hardware.compute_capability} is served by FlashInfer alone",
-            "without FlashInfer in the image the engine refuses, and decoding can be slower than with 16 bits",
+            f"an fp8 cache on compute capability {subject.plan.hardware.compute_capability} is served by {' and '.join(names)} alone",
+            "where the image lacks what it needs the engine refuses, and decoding can be slower than with 16 bits",
             "keep it where capacity matters; else set kv_cache_dtype to auto",
         )

@@ -3,7 +3,7 @@
 ## What it flags
 A `turboquant_*` cache with a forced `attention_backend` (TURBOQUANT itself passes on hybrid models only, since dense
 ones keep 16-bit boundary layers), below compute capability 8.0, with a latent-attention (MLA) model, or, on a hybrid
-model, with a release before 0.27 and chunked prefill.
+model, with a release before 0.27 and chunks above 4,096 tokens.
 
 ## Why it hurts
 Only TurboQuant's own backend reads its packed pages, and its boundary layers need FlashAttention 2. Before the summer
@@ -40,18 +40,21 @@ RULE = Rule(
 )  # fmt: skip
 
 
+PROVEN_CHUNK = 4096
+
+
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each obstacle."""
     if not is_turboquant(subject):
         return
     capability, backend = subject.plan.hardware.compute_capability, subject.setting("attention_backend")
     own = backend == "TURBOQUANT" and is_hybrid(subject)
-    chunked = subject.setting("enable_chunked_prefill") is not False
+    wide = subject.setting("enable_chunked_prefill") is not False and subject.plan.engine.max_num_batched_tokens > PROVEN_CHUNK
     obstacles = (
         (backend is not None and not own, "attention_backend", f"attention_backend {backend} cannot serve all its layers"),
         (sm(subject) < 80, "kv_cache_dtype", f"compute capability {capability} has no FlashAttention 2"),
         (bool(layer_kinds(subject) & LATENT_LAYERS), "kv_cache_dtype", "latent attention has no packed layout"),
-        (is_hybrid(subject) and chunked and older(subject, 0, 27), "kv_cache_dtype", "this release dies on chunked prefills of hybrids"),
+        (is_hybrid(subject) and wide and older(subject, 0, 27), "kv_cache_dtype", "this release dies on wide chunked prefills of hybrids"),
     )
     for applies, setting, what in obstacles:
         if applies:

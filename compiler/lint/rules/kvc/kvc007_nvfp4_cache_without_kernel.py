@@ -1,8 +1,8 @@
 """An NVFP4 KV cache is asked for on a card or a model that has no kernel for it.
 
 ## What it flags
-`kv_cache_dtype: nvfp4` outside compute capability 10.x, or with latent attention (MLA). With layers excepted from it,
-a warning.
+`kv_cache_dtype: nvfp4` outside compute capability 10.x (on 12.x from release 0.27 on: 0.25 served it there), or with
+latent attention (MLA). A warning where no backend declares it for this model's heads, and with layers excepted.
 
 ## Why it hurts
 Only data-center Blackwell has the kernels: on Ada and on 12.0 the engine finds no backend. With MLA its configuration
@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import LATENT_LAYERS, kv_dtype, layer_kinds, sm
+from compiler.lint.backends import described, nobody_serves
+from compiler.lint.facts import LATENT_LAYERS, kv_dtype, layer_kinds, older, sm
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
@@ -44,10 +45,14 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     place = subject.setting_place("kv_cache_dtype")
     fix = "set kv_cache_dtype to fp8"
-    if sm(subject) // 10 != 10:
+    unserved, latent = nobody_serves(subject), bool(layer_kinds(subject) & LATENT_LAYERS)
+    if sm(subject) // 10 != 10 and not (sm(subject) // 10 == 12 and older(subject, 0, 27)):
         capability = subject.plan.hardware.compute_capability
         yield Hit(place, f"no kernel reads an NVFP4 cache on compute capability {capability}", "the engine finds no attention backend", fix)
-    if layer_kinds(subject) & LATENT_LAYERS:
+    elif unserved is not None and not latent:
+        what = f"no backend of vLLM {subject.specs.flags.release} declares an NVFP4 cache for {described(subject, unserved)}"
+        yield Hit(place, what, "the engine finds no attention backend", fix, severity=Severity.WARNING)
+    if latent:
         yield Hit(place, "an NVFP4 cache with latent attention", "the engine's configuration refuses it", fix)
     if subject.setting("kv_cache_dtype_skip_layers"):
         yield Hit(
