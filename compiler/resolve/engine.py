@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from compiler.plan.core import EnginePlan, EnvVar, ModelPlan
@@ -33,7 +34,8 @@ def resolve_engine(specs: SpecSet, ledger: Ledger, host: str, port: int) -> tupl
     inputs = planner_inputs(specs, settings, env)
     window = decide_window(settings, specs, lambda length: planned_memory(inputs, length))
     factor = decide_yarn(settings, specs, window)
-    memory = planned_memory(inputs, window)
+    inputs = dataclasses.replace(inputs, max_model_len=window)
+    memory = planned_memory(inputs)
     model = resolve_model(specs, window, factor)
     _decide_identity(settings, specs, model, host, port)
     rendered = rendered_settings(settings.values, specs.flags)
@@ -41,7 +43,7 @@ def resolve_engine(specs: SpecSet, ledger: Ledger, host: str, port: int) -> tupl
     engine = EnginePlan(
         slug=specs.profile.engine or "", release=specs.engine.release, distribution=specs.engine.distribution, cuda=specs.engine.cuda, argv=argv, settings=rendered,
         env=tuple(EnvVar(name, env[name], _why(ledger, name)) for name in sorted(env)), runner=inputs.model_runner, max_model_len=window,
-        max_num_seqs=settings.whole("max_num_seqs", SEQUENCES), max_num_batched_tokens=settings.whole("max_num_batched_tokens", BATCHED_TOKENS),
+        max_num_seqs=inputs.sequences, max_num_batched_tokens=inputs.batch,
         data_parallel=settings.whole("data_parallel_size", 1), tensor_parallel=settings.whole("tensor_parallel_size", 1),
         kv_cache_dtype=effective_kv_dtype(specs.model, settings.get("kv_cache_dtype")), drafts=drafts,
         speculation=str(settings.mapping("speculative_config").get("method", "off")),

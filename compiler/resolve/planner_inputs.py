@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from compiler.plan import from_json
 from compiler.plan.memory import MemoryPlan
+from compiler.resolve.connectors import keeps_hybrid_manager
 from compiler.resolve.memory import (
     CardMemory,
     LayerGroup,
@@ -58,9 +61,9 @@ def planner_inputs(specs: SpecSet, settings: Settings, env: dict[str, str]) -> M
         prefix_caching=get("enable_prefix_caching") is True, max_num_batched_tokens=whole("max_num_batched_tokens", None), max_num_seqs=whole("max_num_seqs", None),
         gpu_memory_utilization=utilization if isinstance(utilization, float) and 0 < utilization <= 1 else None,
         kv_cache_memory_bytes=_cpu_space(env) if is_cpu else whole("kv_cache_memory_bytes", None), num_gpu_blocks_override=whole("num_gpu_blocks_override", None),
-        enforce_eager=bool(get("enforce_eager")), full_cudagraphs=_full_graphs(get("compilation_config")),
+        enforce_eager=bool(get("enforce_eager")), full_cudagraphs=_full_graphs(settings.mapping("compilation_config")),
         async_scheduling=get("async_scheduling") is not False, speculation=_speculation(specs, settings), language_model_only=bool(get("language_model_only")),
-        custom_all_reduce=not get("disable_custom_all_reduce"), hybrid_manager=not get("disable_hybrid_kv_cache_manager"),
+        custom_all_reduce=not get("disable_custom_all_reduce"), hybrid_manager=_hybrid_manager(specs, settings),
         runner=_forced_runner(env), marlin_moe=_uses_marlin_experts(specs, settings.word("moe_backend")),
     )  # fmt: skip
 
@@ -148,8 +151,17 @@ def _state_dtype(chosen: str | None) -> str | None:
     return None if chosen in (None, "auto") else chosen
 
 
-def _full_graphs(compilation: Any) -> bool:
-    mode = compilation.get("cudagraph_mode") if isinstance(compilation, dict) else None
+def _hybrid_manager(specs: SpecSet, settings: Settings) -> bool:
+    """An explicit setting decides; without one the engine asks the KV connector."""
+    chosen = settings.get("disable_hybrid_kv_cache_manager")
+    if isinstance(chosen, bool):
+        return not chosen
+    release = tuple(int(part) for part in re.findall(r"[0-9]+", specs.engine.release)[:3])
+    return keeps_hybrid_manager(settings.mapping("kv_transfer_config"), release)
+
+
+def _full_graphs(compilation: Mapping[str, Any]) -> bool:
+    mode = compilation.get("cudagraph_mode")
     return mode not in ("NONE", "PIECEWISE", 0, 1)
 
 

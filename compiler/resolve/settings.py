@@ -41,8 +41,13 @@ class Settings:
         return value if isinstance(value, str) else None
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        """The decided value where it is a mapping, else an empty one."""
+        """The decided value where it is a mapping, as data or as JSON text, else an empty one."""
         value = self.values.get(name)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                return {}
         return value if isinstance(value, dict) else {}
 
     def default(self, name: str, value: Any, reason: str, evidence: tuple[str, ...] = ()) -> None:

@@ -88,6 +88,19 @@ def test_kv_store_connects_the_engine() -> None:
     assert after(plan("nemotron-ada", {"profile": {"kv_store": {"size_gib": 8, "chunk": 256}}}), "--kv-transfer-config") == '{"kv_connector":"LMCacheMPConnector","kv_role":"kv_both"}'
 
 
+LARGE: Changes = {"hardware": {"gpu.name": "NVIDIA H100 80GB HBM3", "gpu.vram_mib": 81559, "gpu.cuda_total": REMOVE}}
+NULLS = {"settings.max_num_seqs": REMOVE, "settings.max_num_batched_tokens": REMOVE, "engine_args": {"max_num_batched_tokens": None, "max_num_seqs": None}}
+
+
+@pytest.mark.parametrize(("hardware", "expected"), [({}, (2048, 256)), (LARGE, (8192, 1024))])
+def test_null_leaves_a_number_to_the_engine_and_the_plan_counts_with_the_engines_own(hardware: Changes, expected: tuple[int, int]) -> None:
+    left = plan("nemotron-ada", {"profile": NULLS, **hardware})
+    written = {"settings.max_num_batched_tokens": expected[0], "settings.max_num_seqs": expected[1]}
+    assert not {"--max-num-seqs", "--max-num-batched-tokens"} & set(left.engine.argv)
+    assert (left.engine.max_num_batched_tokens, left.engine.max_num_seqs) == expected
+    assert left.memory == plan("nemotron-ada", {"profile": written, **hardware}).memory
+
+
 WRONG = ("x", "", "-1", -1, 0, 1.5, True, False, None, (), (1, "x"), {}, {"method": "mtp"}, {"method": (), "num_speculative_tokens": "x"}, {"num_speculative_tokens": -4}, "auto", 10**17)
 NAMES = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "decode_context_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from compiler.resolve.ledger import Ledger
@@ -74,3 +76,40 @@ def test_plan_is_rounded_as_it_is_published() -> None:
     memory = planned_memory(given, 65536)
     assert memory.max_model_len == 65536
     assert memory.weights_gib == round(memory.weights_gib, 3)
+
+
+V1, MP = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}, {"kv_connector": "LMCacheMPConnector", "kv_role": "kv_both"}
+MULTI = {"kv_connector": "MultiConnector", "kv_role": "kv_both"}
+OFF = "engine_args.disable_hybrid_kv_cache_manager"
+
+
+@pytest.mark.parametrize(("config", "kept"), [
+    (None, True), (V1, False), (json.dumps(V1), False), ({"kv_connector": "LMCacheConnectorV1Dynamic", "kv_role": "kv_both"}, False),
+    ({"kv_connector": "MineConnector", "kv_connector_module_path": "mine"}, False), (MP, True), (json.dumps(MP), True), ({"kv_connector": 3}, False), ("{", True),
+    (MULTI | {"kv_connector_extra_config": {"connectors": [MP, V1]}}, False), (MULTI | {"kv_connector_extra_config": {"connectors": [MP]}}, True),
+    (MULTI | {"kv_connector_extra_config": {"connectors": [MULTI | {"kv_connector_extra_config": {"connectors": [V1]}}]}}, False), (MULTI, True),
+])  # fmt: skip
+def test_connectors_decide_on_the_hybrid_manager(config: object, kept: bool) -> None:
+    changes: dict[str, object] = {} if config is None else {"engine_args.kv_transfer_config": {"value": config}}
+    assert inputs(changes={"profile": changes}).hybrid_manager is kept
+    assert inputs(changes={"profile": {**changes, OFF: {"value": True}}}).hybrid_manager is False
+    assert inputs(changes={"profile": {**changes, OFF: {"value": False}}}).hybrid_manager is True
+
+
+def test_hybrid_support_of_a_connector_depends_on_the_release() -> None:
+    config = {"engine_args.kv_transfer_config": {"value": MP}}
+    assert inputs(changes={"engine": {"release": "0.19.1"}, "profile": config}).hybrid_manager is False
+
+
+def test_connector_without_hybrid_support_multiplies_the_cache_of_a_windowed_model() -> None:
+    kv = [{"kind": "full", "layers": 5, "kv_heads": 2, "head_dim": 512}, {"kind": "sliding", "layers": 25, "kv_heads": 8, "head_dim": 256, "window": 1024}]
+    model = {"model": {"architecture.kv": kv}}
+    needed = {name: planned_memory(inputs(changes={**model, "profile": {"engine_args.kv_transfer_config": {"value": config}}}), 262144).needed_gib for name, config in (("v1", V1), ("mp", MP))}
+    assert needed["v1"] > 5 * needed["mp"]
+
+
+def test_json_text_is_read_like_a_mapping() -> None:
+    text = {"engine_args.compilation_config": {"value": '{"cudagraph_mode":"PIECEWISE"}'}, "engine_args.speculative_config": {"value": '{"method":"ngram","num_speculative_tokens":9}'}}
+    given = inputs(changes={"profile": text})
+    assert given.speculation is not None
+    assert (given.full_cudagraphs, given.speculation.tokens) == (False, 9)
