@@ -63,3 +63,53 @@ def test_draft_takes_the_locked_commit() -> None:
     decided = resolve_plan(specs)
     assert decided.engine.drafts == (HubFile("a/b", SHA, "draft model of dspark"),)
     assert (config(decided) or {})["revision"] == SHA
+
+
+def both(section: object, written: object, place: str = "profile") -> Plan:
+    changes: dict[str, dict[str, object]] = {"profile": {"speculation": section}}
+    changes.setdefault(place, {})["engine_args"] = {"speculative-config": {"value": written, "reason": "A test."}}
+    return resolve_plan(specset("nemotron-ada", changes))
+
+
+def conflicts(of: Plan) -> dict[str, str]:
+    return {d.route: d.value for d in of.decisions if d.route.startswith("speculation.conflict")}
+
+
+EXTRA = {"quantization": "fp8", "draft_tensor_parallel_size": 1, "nested": {"a": 1}}
+
+
+@pytest.mark.parametrize("written", [EXTRA, json.dumps(EXTRA)])
+@pytest.mark.parametrize("place", ["profile", "model"])
+def test_engine_args_add_keys_to_the_section(written: object, place: str) -> None:
+    decided = both({"method": "mtp", "tokens": 2, "reason": "Wins."}, written, place)
+    assert config(decided) == {"method": "mtp", "num_speculative_tokens": 2, **EXTRA}
+    assert conflicts(decided) == {}
+    (decision,) = [d for d in decided.decisions if d.route == "engine.speculative_config"]
+    assert "Wins." in decision.reason and "draft_tensor_parallel_size, nested, quantization" in decision.reason
+
+
+def test_section_wins_over_engine_args_and_the_conflict_is_a_decision() -> None:
+    decided = both({"method": "mtp", "tokens": 2}, {"method": "mtp", "num_speculative_tokens": 5, "quantization": "fp8"})
+    assert config(decided) == {"method": "mtp", "num_speculative_tokens": 2, "quantization": "fp8"}
+    assert conflicts(decided) == {"speculation.conflict.num_speculative_tokens": "2"}
+    (decision,) = [d for d in decided.decisions if d.route in conflicts(decided)]
+    assert "say 5" in decision.reason
+    assert decision.where.endswith("#engine_args.speculative-config")
+
+
+@pytest.mark.parametrize("written", ["x", 7, ("a",)])
+def test_what_is_no_mapping_is_a_conflict_as_a_whole(written: object) -> None:
+    decided = both({"method": "mtp", "tokens": 2}, written)
+    assert config(decided) == {"method": "mtp", "num_speculative_tokens": 2}
+    assert list(conflicts(decided)) == ["speculation.conflict"]
+
+
+def test_section_that_says_off_wins_and_says_so() -> None:
+    decided = both({"method": "off"}, {"method": "ngram", "num_speculative_tokens": 4})
+    assert (config(decided), decided.engine.speculation, conflicts(decided)) == (None, "off", {"speculation.conflict.method": "off"})
+
+
+def test_engine_args_alone_are_reported_as_the_method() -> None:
+    decided = both(REMOVE, {"method": "ngram", "num_speculative_tokens": 4})
+    assert config(decided) == {"method": "ngram", "num_speculative_tokens": 4}
+    assert [d.value for d in decided.decisions if d.route == "speculation.method"] == ["ngram"]
