@@ -16,12 +16,13 @@ import typer
 
 from compiler import __version__
 from compiler.artifact import written
+from compiler.cli_engine import engine_app
+from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
 from compiler.command_support import (
     Exit,
     chosen_profiles,
     command_lines,
     findings_of_all_specs,
-    flag_table_of,
     json_findings,
     refuse,
     spec_store,
@@ -33,28 +34,15 @@ from compiler.command_support import (
 )
 from compiler.console import counted, print_findings, print_json, table, tolerant_streams, unicode_output
 from compiler.diagnostics import Diagnostic, Severity, printable, stops
-from compiler.load import SpecStore, data_root, image_files, load_specset
+from compiler.load import data_root, image_files, load_specset
 from compiler.load.store import is_name
 
 EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, a warning); 2 wrong usage; 3 `build --check` found drift;
 4 the machine stood in the way (disk, Docker, network); 130 interrupted."""
 
 app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=f"Compile short YAML specs into GPU pods that serve an open model.\n\n{EXIT_CODES}")
-engine_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at engine releases and their flags.")
 app.add_typer(engine_app, name="engine")
 
-
-def _profile_names(incomplete: str) -> list[str]:
-    return [n for n in SpecStore([data_root() / "specs"]).names("profile") if n.startswith(incomplete)]
-
-
-Specs = Annotated[list[Path], typer.Option("--specs", envvar="PODWRIGHT_SPECS", help="A folder with your own specs (profiles/, models/, ...), read before the shipped ones. Repeat for several.", show_default=False)]
-OnlySpecs = Annotated[bool, typer.Option("--only-specs", help="Leave the shipped specs out: only the folders of --specs.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print findings of severity info, too.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")]
-Out = Annotated[Path, typer.Option("--out", help="Folder for bundles.")]
-Profile = Annotated[str, typer.Argument(help="Profile name.", autocompletion=_profile_names)]
 
 
 @app.callback(invoke_without_command=True)
@@ -67,7 +55,7 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 @app.command()
 def build(
-    profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to build.", autocompletion=_profile_names, show_default=False)] = None,
+    profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to build.", autocompletion=profile_names, show_default=False)] = None,
     all_profiles: Annotated[bool, typer.Option("--all", help="Build every profile.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a bundle on disk differs.")] = False,
     api: Annotated[Literal["v2", "v1"], typer.Option("--api", help="RunPod API of the request bodies.")] = "v2",
@@ -115,7 +103,7 @@ def build(
 
 @app.command()
 def lint(
-    profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to check; none checks all.", autocompletion=_profile_names, show_default=False)] = None,
+    profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to check; none checks all.", autocompletion=profile_names, show_default=False)] = None,
     specs: Specs = [], only_specs: OnlySpecs = False, strict: Strict = False, verbose: Verbose = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Say all that is wrong with profiles and the specs that they use, without writing anything.
@@ -185,7 +173,7 @@ def plan(profile: Profile, specs: Specs = [], only_specs: OnlySpecs = False, ver
 
 @app.command()
 def explain(
-    profile: Annotated[str, typer.Argument(help="Profile name, or the code of a rule.", autocompletion=_profile_names)],
+    profile: Annotated[str, typer.Argument(help="Profile name, or the code of a rule.", autocompletion=profile_names)],
     route: Annotated[str | None, typer.Argument(help="A decided value, for instance engine.max_num_batched_tokens. Absent: all of them.", show_default=False)] = None,
     specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -352,66 +340,6 @@ def bridge(context: typer.Context) -> None:
       podwright bridge --listen 0.0.0.0:8080 --upstream http://gpu:8000 --api-key-env BRIDGE_KEY
     """
     os.execv(sys.executable, [sys.executable, "-m", "pod.bridge", *context.args])
-
-
-@engine_app.command("list")
-def engine_list(specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False) -> None:
-    """List engine releases.
-
-    Examples:
-
-      podwright engine list
-    """
-    list_specs("engines", specs, only_specs, as_json)
-
-
-@engine_app.command("flag")
-def engine_flag(
-    engine: Annotated[str, typer.Argument(help="Engine spec, for instance vllm-0.27.1.")], name: Annotated[str, typer.Argument(help="An option, with or without dashes.")],
-    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
-) -> None:  # fmt: skip
-    """Show one option of a release as its parser has it.
-
-    Examples:
-
-      podwright engine flag vllm-0.27.1 kv-cache-dtype
-    """
-    from compiler import explaining
-
-    raise typer.Exit(explaining.print_flag(flag_table_of(spec_store(specs, only_specs), engine), name, as_json=as_json))
-
-
-@engine_app.command("diff")
-def engine_diff(
-    older: Annotated[str, typer.Argument(help="Engine spec.")], newer: Annotated[str, typer.Argument(help="Engine spec.")],
-    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
-) -> None:  # fmt: skip
-    """Show which options appeared, went or changed between two releases.
-
-    Examples:
-
-      podwright engine diff vllm-0.26.0 vllm-0.27.1
-    """
-    from compiler import explaining
-
-    store = spec_store(specs, only_specs)
-    explaining.print_flag_diff(flag_table_of(store, older), flag_table_of(store, newer), as_json=as_json)
-
-
-@engine_app.command("snapshot")
-def engine_snapshot(
-    python: Annotated[Path, typer.Argument(help="Python of an environment that has the engine.")],
-    out: Annotated[Path | None, typer.Option("--out", help="File to write; absent prints it.", show_default=False)] = None,
-) -> None:
-    """Record a release's options from its real parser, inside that release's own environment.
-
-    Examples:
-
-      podwright engine snapshot /opt/venv/bin/python --out specs/engines/flags/vllm-0.27.1.json
-    """
-    from compiler.deploy.snapshot import run_snapshot
-
-    raise typer.Exit(run_snapshot(python, data_root() / "images" / "engine" / "snapshot_flags.py", out))
 
 
 @app.command()

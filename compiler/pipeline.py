@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 
 from compiler.artifact import Artifact, Bundle
-from compiler.diagnostics import Diagnostic, Place, Severity, stops
+from compiler.diagnostics import Diagnostic, Severity, stops
 from compiler.lint.rule import Subject
 from compiler.lint.runner import apply_ignores, findings
 from compiler.plan import Plan

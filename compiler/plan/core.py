@@ -2,6 +2,8 @@
 
 Nothing in here knows the specs. Each value that somebody could ask about has a `Decision` beside it, which says where the
 value came from.
+
+Longer than other modules on purpose: it is one list of fields, read from top to bottom, and splitting it would hide the whole.
 """
 
 from __future__ import annotations

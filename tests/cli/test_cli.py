@@ -391,5 +391,5 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def test_shipped_profiles_are_offered_for_completion() -> None:
-    assert cli._profile_names("nemotron-a") == ["nemotron-a100", "nemotron-ada"]
+    assert cli.profile_names("nemotron-a") == ["nemotron-a100", "nemotron-ada"]
     assert (SPECS / "profiles" / "nemotron-ada.yaml").exists()
