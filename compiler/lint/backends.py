@@ -101,8 +101,3 @@ def described(subject: Subject, need: Need) -> str:
     shape = "latent attention" if need.latent else f"heads {need.width} wide"
     sinks = " and attention sinks" if need.sinks else ""
     return f"{shape}{sinks} on compute capability {subject.plan.hardware.compute_capability}"
-
-
-def snapshot_is_foreign(subject: Subject) -> bool:
-    """True when the flag snapshot was taken from another release than the engine's: it proves nothing about that one."""
-    return version(subject.specs.flags.release) != version(subject.plan.engine.release)

@@ -67,6 +67,7 @@ FILES = (
     "eng/eng017_variable_unknown_to_release",
     "eng/eng018_emergency_lever_in_spec",
     "eng/eng019_flashinfer_sampler_forced",
+    "eng/eng020_snapshot_of_another_release",
     "evd/evd001_choice_without_reason",
     "evd/evd002_evidence_superseded",
     "evd/evd003_evidence_rejects_value",

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.removed_options import REMOVED
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 from compiler.lint.written import option_place
 
 RULE = Rule(code="ENG002", name="option-removed", severity=Severity.ERROR, traps=("partial-prefills-no-gain",), refusal=True)
@@ -38,4 +39,4 @@ def check(subject: Subject) -> Iterator[Hit]:
         if flags.find(setting.name) is None and setting.name in REMOVED:
             what = f"`{setting.name}` was removed; vLLM {flags.release} does not know it"
             why = "the engine refuses its whole command line and never starts"
-            yield Hit(option_place(subject, setting.name), what, why, REMOVED[setting.name], on_key=True)
+            yield Hit(option_place(subject, setting.name), what, why, REMOVED[setting.name], weight(subject), on_key=True)

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 from compiler.lint.written import is_none_or, option_place
 
 RULE = Rule(code="ENG003", name="value-not-among-choices", severity=Severity.ERROR, refusal=True)
@@ -43,4 +44,4 @@ def check(subject: Subject) -> Iterator[Hit]:
                 near = difflib.get_close_matches(str(value), flag.choices, n=1, cutoff=0.5)
                 fix = (f"did you mean `{near[0]}`? " if near else "") + f"All choices: {', '.join(flag.choices)}"
                 what = f"`{setting.name}: {value}` is not a choice of vLLM {subject.specs.flags.release}"
-                yield Hit(option_place(subject, setting.name), what, "the engine's parser refuses it", fix)
+                yield Hit(option_place(subject, setting.name), what, "the engine's parser refuses it", fix, weight(subject))

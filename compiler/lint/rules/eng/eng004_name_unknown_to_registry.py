@@ -26,7 +26,9 @@ import difflib
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.facts import mapping
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 from compiler.lint.written import option_place
 
 RULE = Rule(code="ENG004", name="name-unknown-to-registry", severity=Severity.ERROR)
@@ -45,8 +47,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each name that its registry lacks."""
     for option, registry, exact in REGISTRIES:
         value = subject.setting(option)
-        if isinstance(value, dict):
-            value = None if value.get("kv_connector_module_path") else value.get("kv_connector")
+        if option == "kv_transfer_config":
+            config = mapping(subject, option)
+            value = None if config.get("kv_connector_module_path") else config.get("kv_connector")
         known = subject.specs.flags.registries.get(registry, ())
         if not isinstance(value, str) or not value or not known:
             continue
@@ -54,4 +57,4 @@ def check(subject: Subject) -> Iterator[Hit]:
             near = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
             fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
             what = f"vLLM {subject.specs.flags.release} knows no `{value}` for `{option}`"
-            yield Hit(option_place(subject, option), what, "the engine dies at start, after the download", fix)
+            yield Hit(option_place(subject, option), what, "the engine dies at start, after the download", fix, weight(subject))

@@ -27,6 +27,7 @@ from typing import Any
 
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 from compiler.lint.written import option_place
 from compiler.schema.flags import Flag
 
@@ -45,7 +46,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         if not all(_fits(flag, value) for value in values):
             wanted = "true or false" if flag.kind.startswith("switch") else (f"a list of {flag.type}" if flag.kind == "list" else flag.type)
             what = f"`{setting.name}: {setting.value}` cannot be read as {wanted}"
-            yield Hit(option_place(subject, setting.name), what, "the engine's parser refuses it", f"write {wanted}")
+            yield Hit(option_place(subject, setting.name), what, "the engine's parser refuses it", f"write {wanted}", weight(subject))
 
 
 def _fits(flag: Flag, value: Any) -> bool:

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.facts import mapping
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 from compiler.lint.written import option_place
 
 RULE = Rule(code="ENG007", name="unknown-json-key", severity=Severity.ERROR, refusal=True)
@@ -43,4 +44,4 @@ def check(subject: Subject) -> Iterator[Hit]:
                 near = difflib.get_close_matches(key, flag.keys, n=1, cutoff=0.5)
                 fix = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(flag.keys)}"
                 what = f"`{setting.name}` has no key `{key}` in vLLM {subject.specs.flags.release}"
-                yield Hit(option_place(subject, setting.name), what, "the engine refuses the whole object", fix)
+                yield Hit(option_place(subject, setting.name), what, "the engine refuses the whole object", fix, weight(subject))

@@ -32,9 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.backends import described, nobody_serves, snapshot_is_foreign
+from compiler.lint.backends import described, nobody_serves
 from compiler.lint.facts import is_fp8_cache, kv_dtype, older, on_gpu, sm
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 
 RULE = Rule(
     code="KVC001", name="fp8-cache-without-kernel", severity=Severity.ERROR, refusal=True,
@@ -49,8 +50,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     backend, unserved, place = subject.setting("attention_backend"), nobody_serves(subject), subject.setting_place("kv_cache_dtype")
     if unserved is not None:
         what = f"no attention backend of vLLM {subject.specs.flags.release} reads a {kv_dtype(subject)} cache for {described(subject, unserved)}"
-        severity = Severity.WARNING if snapshot_is_foreign(subject) else None
-        yield Hit(place, what, "the engine refuses while it builds the attention layers", "use a 16-bit cache", severity)
+        yield Hit(place, what, "the engine refuses while it builds the attention layers", "use a 16-bit cache", weight(subject))
     elif sm(subject) < 89 and (backend == "TRITON_ATTN" or older(subject, 0, 10)):
         by = "the forced TRITON_ATTN backend" if backend == "TRITON_ATTN" else f"release {subject.plan.engine.release}"
         yield Hit(

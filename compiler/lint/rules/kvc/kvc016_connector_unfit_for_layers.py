@@ -1,7 +1,8 @@
 """A KV connector cannot carry this model's cache.
 
 ## What it flags
-`LMCacheConnectorV1` with a hybrid model or with the hybrid cache manager forced on (errors); any connector without
+`LMCacheConnectorV1` and its variants (also inside MultiConnector, or through `kv_offloading_backend: lmcache`) with a
+hybrid model or with the hybrid cache manager forced on (errors); any connector without
 hybrid support on a sliding-window model (a warning); a connector with `expandable_segments` in the allocator's
 settings, or without its `kv_role` (errors).
 
@@ -27,7 +28,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Place, Severity
+from compiler.lint.connectors import WITHOUT_HYBRID_SUPPORT, connectors
 from compiler.lint.facts import environment, is_hybrid, layer_kinds, mapping
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -37,25 +39,28 @@ RULE = Rule(
 )  # fmt: skip
 
 
-WITHOUT_HYBRID_SUPPORT = ("LMCacheConnectorV1",)
-
-
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each obstacle between connector and cache."""
-    connector = mapping(subject, "kv_transfer_config").get("kv_connector")
-    if connector is None:
+    found = connectors(subject)
+    if not found:
         return
-    place, fix = subject.setting_place("kv_transfer_config"), "use kv_store (the multi-process connector), or no connector"
-    if "kv_role" not in mapping(subject, "kv_transfer_config"):
+    fix, connector, config = "use kv_store (the multi-process connector), or no connector", found[0][1], mapping(subject, "kv_transfer_config")
+    place = subject.setting_place(found[0][0])
+    if config.get("kv_connector") and "kv_role" not in config:
         yield Hit(place, f"{connector} without kv_role", "the engine refuses a connector without its role", "set kv_role to kv_both")
-    if connector in WITHOUT_HYBRID_SUPPORT:
-        if is_hybrid(subject):
-            yield Hit(place, f"{connector} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix)
-        if subject.setting("disable_hybrid_kv_cache_manager") is False:
-            yield Hit(place, f"{connector} with the hybrid cache manager forced on", "the connector refuses it", fix)
-        if layer_kinds(subject) & {"sliding", "chunked"}:
-            why = "the hybrid manager is turned off, and window layers then cost as much as full ones"
-            yield Hit(place, f"{connector} with sliding-window layers", why, fix, severity=Severity.WARNING)
+    for setting, name in found:
+        if name.startswith(WITHOUT_HYBRID_SUPPORT):
+            yield from _unfit(subject, subject.setting_place(setting), name, fix)
     allocator = environment(subject, "PYTORCH_CUDA_ALLOC_CONF") or environment(subject, "PYTORCH_ALLOC_CONF") or ""
     if "expandable_segments:True" in allocator and not subject.setting("enable_cumem_allocator"):
         yield Hit(place, f"{connector} with expandable segments", "the engine refuses: remapped pages break registered memory", "unset it")
+
+
+def _unfit(subject: Subject, place: Place, name: str, fix: str) -> Iterator[Hit]:
+    if is_hybrid(subject):
+        yield Hit(place, f"{name} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix)
+    if subject.setting("disable_hybrid_kv_cache_manager") is False:
+        yield Hit(place, f"{name} with the hybrid cache manager forced on", "the connector refuses it", fix)
+    if layer_kinds(subject) & {"sliding", "chunked"}:
+        why = "the hybrid manager is turned off, and window layers then cost as much as full ones"
+        yield Hit(place, f"{name} with sliding-window layers", why, fix, severity=Severity.WARNING)

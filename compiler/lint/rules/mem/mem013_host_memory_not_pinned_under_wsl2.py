@@ -1,7 +1,7 @@
 """WSL2 does not pin host memory, and something here needs it pinned.
 
 ## What it flags
-A WSL2 host without pinned memory and without the engine's switch for it: any engine from release 0.29 on (an error),
+A WSL2 host whose spec does not say `pinned_memory: true`, without the engine's switch for it: any engine from release 0.29 on (an error),
 `kv_offloading_size` or `cpu_offload_gb` on earlier ones.
 
 ## Why it hurts
@@ -9,7 +9,7 @@ Unified addressing does not work then: workers of 0.29 die with `UVA is not avai
 at all.
 
 ## Example
-    hardware: a-wsl2-host        # host.pinned_memory: false, no env
+    hardware: a-wsl2-host        # no env, nothing about pinned_memory
     engine: vllm-0.33.0
 
 ## Use instead
@@ -40,7 +40,8 @@ SWITCH = "VLLM_WSL2_ENABLE_PIN_MEMORY"
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for a release that dies so, else one for each offload."""
     host = subject.specs.hardware.host
-    if host.kind != "wsl2" or host.pinned_memory or environment(subject, SWITCH) == "1":
+    pinned = host.pinned_memory and "pinned_memory" in host.model_fields_set
+    if host.kind != "wsl2" or pinned or environment(subject, SWITCH) == "1":
         return
     fix = f'set {SWITCH} to "1"'
     if not older(subject, 0, 29):

@@ -29,9 +29,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.backends import described, has_sinks, nobody_serves, reads_cache, reads_sinks, runs_on, snapshot_is_foreign
+from compiler.lint.backends import described, has_sinks, nobody_serves, reads_cache, reads_sinks, runs_on
 from compiler.lint.facts import LATENT_LAYERS, is_turboquant, kv_dtype, layer_kinds, on_gpu
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 
 RULE = Rule(code="QNT017", name="attention-backend-cannot-serve", severity=Severity.ERROR, refusal=True)
 
@@ -39,7 +40,7 @@ RULE = Rule(code="QNT017", name="attention-backend-cannot-serve", severity=Sever
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each obstacle that the backend's declaration shows."""
     name = subject.setting("attention_backend")
-    backend, soft = subject.specs.flags.backends.get(str(name)), Severity.WARNING if snapshot_is_foreign(subject) else None
+    backend, soft = subject.specs.flags.backends.get(str(name)), weight(subject)
     unserved = nobody_serves(subject)
     if name is None and unserved is not None and not kv_dtype(subject).startswith(("fp8", "nvfp4")):
         what = f"no attention backend reads a {kv_dtype(subject)} cache for {described(subject, unserved)}"
