@@ -1,8 +1,9 @@
 """The tool-call parser does not read the markup that the model writes.
 
 ## What it flags
-A `tool_call_parser` that cannot read the model's tool format, or differs from the model spec's parser (`qwen3_xml`
-and `qwen3_coder` are one). A warning where the model spec does not know the format.
+A `tool_call_parser` that cannot read the model's tool format, differs from the model spec's parser (`qwen3_xml` and
+`qwen3_coder` are one), or belongs to another family than the model's. A warning where the model spec does not know
+the format.
 
 ## Why it hurts
 The call stays text: `tool_calls` is empty, and an agent prints markup instead of working. Nothing in the log says so.
@@ -27,7 +28,9 @@ from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
 from compiler.lint.facts import text
+from compiler.lint.parsers import TOOL, family, is_foreign, of_family
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.written import option_place
 
 RULE = Rule(
     code="MDL001", name="tool-parser-of-another-family", severity=Severity.ERROR,
@@ -46,13 +49,17 @@ def check(subject: Subject) -> Iterator[Hit]:
     chosen, parsers = text(subject, "tool_call_parser"), subject.specs.model.parsers
     readers = READERS.get(parsers.tool_format or "", {parsers.tool_call} if parsers.tool_call else set())
     same_class = {"qwen3_xml", "qwen3_coder"}
-    if chosen is None or not readers or chosen in readers or {chosen, parsers.tool_call} <= same_class:
+    known, place = parsers.tool_format in READERS, option_place(subject, "tool_call_parser")
+    why = "calls are not recognized: they arrive as text, and agents stop working"
+    if chosen is None:
         return
-    written = parsers.tool_format or f"what {parsers.tool_call} reads"
-    yield Hit(
-        subject.setting_place("tool_call_parser"),
-        f"tool_call_parser {chosen} on {subject.plan.model.slug}, which writes {written}",
-        "calls are not recognized: they arrive as text, and agents stop working",
-        f"set tool_call_parser to {parsers.tool_call or sorted(readers)[0]}",
-        severity=Severity.ERROR if parsers.tool_format in READERS else Severity.WARNING,
-    )
+    if readers and chosen not in readers and not {chosen, parsers.tool_call} <= same_class:
+        written = parsers.tool_format or f"what {parsers.tool_call} reads"
+        what = f"tool_call_parser {chosen} on {subject.plan.model.slug}, which writes {written}"
+        own = parsers.tool_call if parsers.tool_call in readers else sorted(readers)[0]
+        yield Hit(place, what, why, f"set tool_call_parser to {own}", Severity.ERROR if known else Severity.WARNING)
+    elif not known and is_foreign(subject, TOOL, chosen):
+        fix = " or ".join(of_family(subject, TOOL, "tool_parsers"))
+        what = f"tool_call_parser {chosen} on {subject.plan.model.slug}, and it belongs to other families than {family(subject)}"
+        severity = Severity.WARNING if chosen == parsers.tool_call else Severity.ERROR
+        yield Hit(place, what, why, f"set tool_call_parser to {fix}" if fix else "remove tool_call_parser", severity)

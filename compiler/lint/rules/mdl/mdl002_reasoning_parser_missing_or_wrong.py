@@ -1,7 +1,8 @@
 """A reasoning model runs without its reasoning parser, or with another family's.
 
 ## What it flags
-A model that thinks and no `reasoning_parser`, or one that differs from the model spec's.
+A model that thinks and no `reasoning_parser`, one that differs from the model spec's, or one of another family than
+the model's (a warning where the model spec itself names it).
 
 ## Why it hurts
 The thoughts arrive as answer text: clients show them, agents act on them, and thinking budgets cannot be set. A
@@ -26,7 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.parsers import REASONING, family, is_foreign, of_family
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.written import option_place
 
 RULE = Rule(
     code="MDL002", name="reasoning-parser-missing-or-wrong", severity=Severity.ERROR,
@@ -37,10 +40,17 @@ RULE = Rule(
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when the parser is missing or another."""
     chosen, wanted = subject.setting("reasoning_parser") or None, subject.specs.model.parsers.reasoning
-    place, fix = subject.setting_place("reasoning_parser"), f"set reasoning_parser to {wanted or 'the one of its family'}"
+    suits = wanted or " or ".join(of_family(subject, REASONING, "reasoning_parsers")) or "the one of its family"
+    place, fix = option_place(subject, "reasoning_parser"), f"set reasoning_parser to {suits}"
     if chosen is None and subject.plan.model.reasoning:
         what = f"{subject.plan.model.slug} thinks before it answers, and no reasoning parser is set"
         yield Hit(place, what, "its thoughts arrive as answer text", fix)
     elif chosen is not None and wanted is not None and chosen != wanted:
         what = f"reasoning_parser {chosen} on {subject.plan.model.slug}, whose parser is {wanted}"
         yield Hit(place, what, "thoughts leak into the answer, or the engine cannot find the markers", fix)
+    elif chosen is not None and is_foreign(subject, REASONING, str(chosen)):
+        what = f"reasoning_parser {chosen} on {subject.plan.model.slug}, and it belongs to other families than {family(subject)}"
+        known = of_family(subject, REASONING, "reasoning_parsers")
+        fix = f"set reasoning_parser to {' or '.join(known)}" if known else "remove reasoning_parser"
+        severity = Severity.WARNING if chosen == wanted else None
+        yield Hit(place, what, "thoughts leak into the answer, or the engine cannot find the markers", fix, severity)
