@@ -12,7 +12,7 @@ from math import ceil, fsum
 
 from compiler.plan.memory import GIB, Interval
 from compiler.resolve.memory.inputs import MemoryInputs
-from compiler.resolve.memory.overhead import Overhead, card_total_gib, overhead, spread
+from compiler.resolve.memory.overhead import Overhead, card_total_gib, is_small_eager, overhead, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ def memory_budget(inputs: MemoryInputs) -> Budget:
     taken = [weights, extra.activation, extra.non_torch, extra.graphs_charged]
     mid = requested.mid - fsum(part.mid for part in taken)
     fall = spread([*taken, _mirrored(requested)], +1)
-    rise = spread([*taken, _mirrored(requested)], -1)
+    parts = [*taken, _mirrored(requested)]
+    # On a small GPU a few hundred MiB are all there is, and the parts that differ there differ together.
+    rise = fsum(part.mid - part.low for part in parts) if is_small_eager(inputs) else spread(parts, -1)
     return Budget(total, requested, weights, extra, Interval(mid - fall, mid, mid + rise), False)
 
 

@@ -19,6 +19,7 @@ USUAL_HIDDEN = 5_120
 USUAL_LATENT_HEADS = 64
 LIBRARY_WORKSPACE = 0.03125  # GiB, 32 MiB that cuBLAS takes at the first product
 SHARED_MEMORY = ("gb10", "spark")
+SMALL_CARD_MIB = 12_288
 GRAPH_SIZES_FULL = 51  # sizes up to 512, the most that a default start captures
 
 
@@ -42,7 +43,8 @@ def overhead(inputs: MemoryInputs) -> Overhead:
 
 def card_total_gib(card: CardMemory) -> Interval:
     """What CUDA reports. From nvidia-smi's MiB the driver's own share is taken off: about 400 MiB and 0.2 %,
-    within 100 MiB on six kinds of GPU, up to 400 more on an A100 (all in ``docs/memory.md``)."""
+    within 100 MiB on six kinds of GPU, up to 400 more on an A100 (all in ``docs/memory.md``). A small GPU under Windows
+    or WSL2 may give all of it."""
     if card.total_bytes is not None:
         total = card.total_bytes / GIB
         return Interval(total, total, total)
@@ -50,7 +52,15 @@ def card_total_gib(card: CardMemory) -> Interval:
     # A tiny or virtual GPU keeps at least nine tenths, so the estimate can never go below zero.
     kept = max(mib - (400 + 0.002 * mib), mib * 0.9)
     scale = MIB / GIB
-    return Interval(max(kept - 320, mib * 0.88) * scale, kept * scale, min(kept + 130, float(mib)) * scale)
+    most = float(mib) if mib <= SMALL_CARD_MIB else min(kept + 130, float(mib))
+    return Interval(max(kept - 320, mib * 0.88) * scale, kept * scale, most * scale)
+
+
+def is_small_eager(inputs: MemoryInputs) -> bool:
+    """A GPU of up to 12 GB without graphs: two starts there had 0.2 GiB more cache than the laws of large GPUs admit."""
+    card = inputs.card
+    mib = card.vram_mib if card.total_bytes is None else card.total_bytes / MIB
+    return inputs.enforce_eager and (mib or 0) <= SMALL_CARD_MIB
 
 
 def context_gib(card: CardMemory) -> Interval:
@@ -73,6 +83,14 @@ def logits_gib(inputs: MemoryInputs) -> float:
     return rows * (inputs.shape.vocab or USUAL_VOCAB) * 4 / GIB
 
 
+def widest_logits_gib(inputs: MemoryInputs) -> float:
+    """Logits at the sampler's peak, at most. The records up to 0.11 do not state their sequences and follow the engine's own
+    number; nothing shows that fewer took less, so the bound keeps it."""
+    if inputs.release >= (0, 12, 0) or inputs.max_num_seqs is None:
+        return logits_gib(inputs)
+    return max(logits_gib(inputs), logits_gib(replace(inputs, max_num_seqs=None)))
+
+
 def sampler_factor(inputs: MemoryInputs) -> Interval:
     """Copies of the float32 logits alive at the sampler's peak.
 
@@ -86,7 +104,7 @@ def sampler_factor(inputs: MemoryInputs) -> Interval:
         return Interval(3.0, 9.2, 10.2)
     if inputs.release < (0, 21, 0):
         return Interval(3.0, 4.5, 10.0)
-    return Interval(3.4, 3.7, 4.6)
+    return Interval(0.8 if is_small_eager(inputs) else 3.4, 3.7, 4.6)
 
 
 def _activation(inputs: MemoryInputs) -> Interval:
@@ -100,7 +118,7 @@ def _activation(inputs: MemoryInputs) -> Interval:
     before = 0.0 if inputs.spec_tokens else 1.0
     low = max(forward.low, factor.low * drafts.low * logits, cold.low - before * stays.low) + stays.low + 0.03
     mid = max(forward.mid, factor.mid * drafts.mid * logits, cold.mid - before * stays.mid) + stays.mid + LIBRARY_WORKSPACE
-    high = max(forward.high, factor.high * drafts.high * logits, cold.high - before * stays.high) + stays.high + 0.4
+    high = max(forward.high, factor.high * drafts.high * widest_logits_gib(inputs), cold.high - before * stays.high) + stays.high + 0.4
     if encoder_runs(inputs):
         mid, high = mid + 0.1, high + 1.0
     return Interval(low, mid, high)

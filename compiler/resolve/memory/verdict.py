@@ -103,12 +103,12 @@ def _check_start(sizing: Sizing, findings: Findings) -> None:
 
 
 def _check_window(sizing: Sizing, findings: Findings) -> None:
-    """One request of the full window must fit the cache."""
+    """One request of the full window must fit the cache. No recorded start whose middle estimate lay below zero served."""
     needed, kv = sizing.needed_gib, sizing.kv_check
     layout, window = sizing.layout, sizing.inputs.max_model_len
-    if kv.high <= 0 or layout.blocks(kv.high * GIB) == 0:
+    if kv.mid < 0 or layout.blocks(kv.high * GIB) == 0:
         findings.refused.append(
-            f"no memory is left for the cache: {-kv.mid:.2f} GiB too little at the middle estimate, before one "
+            f"no memory is left for the cache: {max(0.0, -kv.mid):.2f} GiB too little at the middle estimate, before one "
             "block; no window would fit.")
         return
     if needed > kv.high:

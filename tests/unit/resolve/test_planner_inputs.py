@@ -109,7 +109,7 @@ def test_connector_without_hybrid_support_multiplies_the_cache_of_a_windowed_mod
 
 
 def test_json_text_is_read_like_a_mapping() -> None:
-    text = {"engine_args.compilation_config": {"value": '{"cudagraph_mode":"PIECEWISE"}'}, "engine_args.speculative_config": {"value": '{"method":"ngram","num_speculative_tokens":9}'}}
+    text = {"speculation": REMOVE, "engine_args.compilation_config": {"value": '{"cudagraph_mode":"PIECEWISE"}'}, "engine_args.speculative_config": {"value": '{"method":"ngram","num_speculative_tokens":9}'}}
     given = inputs(changes={"profile": text})
     assert given.speculation is not None
     assert (given.full_cudagraphs, given.speculation.tokens) == (False, 9)

@@ -307,3 +307,13 @@ def test_impossible_inputs_are_refused_at_once(make: Any) -> None:
 def test_card_size_in_mib_drives_the_defaults_too() -> None:
     assert replace(BASE, card=CardMemory(vram_mib=(70 << 30) // MIB)).is_large_card
     assert not replace(BASE, card=CardMemory(vram_mib=49_140)).is_large_card
+
+
+def test_weights_that_exceed_the_budget_at_the_middle_estimate_are_refused() -> None:
+    small = replace(BASE, card=CardMemory(vram_mib=24_576), max_model_len=64, enforce_eager=True, gpu_memory_utilization=0.9)
+    found = [memory_plan(replace(small, weights=weights(20 + step / 20))) for step in range(40)]
+    doubtful = [p for p in found if p.kv_gib.mid < 0 < p.kv_gib.high]
+    assert doubtful
+    assert {p.verdict for p in doubtful} == {"refused"}
+    assert all("no memory is left for the cache" in p.reasons[0] for p in doubtful)
+    assert {"fits", "tight"} >= {p.verdict for p in found if p.kv_gib.mid > 0.2}

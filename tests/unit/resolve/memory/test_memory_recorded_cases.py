@@ -166,6 +166,20 @@ def test_recorded_cache_lies_inside_the_forward_interval(case: Case) -> None:
     assert plan.kv_gib.low <= kv <= plan.kv_gib.high
 
 
+@pytest.mark.parametrize("sequences", [64, 256])
+@_ids([c for c in FORWARD if c.inputs.release == (0, 11, 0) and c.inputs.max_num_seqs is None])
+def test_early_starts_lie_inside_whatever_their_unstated_sequences_were(case: Case, sequences: int) -> None:
+    kv_gib = memory_plan(replace(case.inputs, max_num_seqs=sequences)).kv_gib
+    assert kv_gib.low <= (case.kv_bytes or 0.0) / GIB <= kv_gib.high
+
+
+@pytest.mark.parametrize("sequences", [64, 256])
+@_ids([c for c in FORWARD if c.inputs.enforce_eager and (c.inputs.card.vram_mib or 0) == 6144])
+def test_small_eager_starts_lie_inside_whatever_their_unstated_sequences_were(case: Case, sequences: int) -> None:
+    kv_gib = memory_plan(replace(case.inputs, max_num_seqs=sequences)).kv_gib
+    assert kv_gib.low <= (case.kv_bytes or 0.0) / GIB <= kv_gib.high
+
+
 def test_forward_middle_is_close() -> None:
     errors = [abs(memory_plan(c.inputs).kv_gib.mid - (c.kv_bytes or 0.0) / GIB) for c in FORWARD]
     assert len(errors) >= 25
