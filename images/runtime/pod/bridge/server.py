@@ -26,6 +26,8 @@ MAX_HEAD = 64 << 10
 MAX_AHEAD = 8
 # Longer than the idle times of common clients' pools, so that they close first and never send into a closing connection.
 IDLE_S = 90.0
+# How long a client that has just connected may take to send its request while the server drains.
+GREET_S = 1.0
 # How long a client that was refused may go on sending what nobody reads.
 LINGER_S = 5.0
 # Answers that wait for a slow client; the engine is no longer read from beyond it.
@@ -45,11 +47,13 @@ class _Connection(asyncio.Protocol):
         self._waiting: collections.deque[tuple[Request, bool, bool]] = collections.deque()
         self._exchange: Exchange | None = None
         self._keep = True
+        self.is_new = True
         self._is_paused = False
         self._is_read_paused = False
         self._is_discarding = False
         self._request: Request | None = None
         self._since = server.loop.time()
+        self._is_begun = False
         self._begin()
 
     # --- parser
@@ -61,6 +65,8 @@ class _Connection(asyncio.Protocol):
         self._pieces: list[bytes] = []
 
     def on_message_begin(self) -> None:
+        self.is_new = False
+        self._is_begun = True
         self._begin()
 
     def on_url(self, url: bytes) -> None:
@@ -103,6 +109,7 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade():
             return
+        self._is_begun = False
         request, self._request = self._request, None
         if self._is_discarding or request is None:
             self._after_refusal()
@@ -282,7 +289,7 @@ class _Connection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no request is under way, not even half of one."""
-        return self._exchange is None and not self._waiting and self._request is None
+        return self._exchange is None and not self._waiting and not self._is_begun
 
 
 class Server:
@@ -311,9 +318,8 @@ class Server:
         self.is_draining = True
         if self._listener is not None:
             self._listener.close()
-        for connection in [c for c in self.connections if c.is_idle]:
-            connection.close()
-        self.quiet()
+        self._close_idle(with_new=False)
+        self.loop.call_later(GREET_S, self._close_idle)
         try:
             await asyncio.wait_for(self._is_quiet.wait(), seconds)
         except TimeoutError:
@@ -321,6 +327,11 @@ class Server:
         finally:
             self._timer.cancel()
         return True
+
+    def _close_idle(self, *, with_new: bool = True) -> None:
+        for connection in [c for c in self.connections if c.is_idle and (with_new or not c.is_new)]:
+            connection.close()
+        self.quiet()
 
     async def close(self) -> None:
         """Breaks everything off."""

@@ -193,7 +193,7 @@ def test_the_hosts_command() -> None:
     async def work() -> None:
         async with slow_engine() as engine:
             program = [sys.executable, "-m", "compiler"]
-            process, port = await started("bridge", "--listen", "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{engine}", "--mode", "keepalive", program=program, environ={"PYTHONPATH": str(ROOT)})
+            process, port = await started("bridge", "--listen", "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{engine}", "--mode", "keepalive", program=program, environ={"PYTHONPATH": f"{ROOT}:{ROOT}/images/runtime"})
             client = await connected(port)
             client.send("GET", "/")
             assert (await client.get()).json["mode"] == "keepalive"

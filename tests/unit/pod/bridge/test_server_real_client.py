@@ -213,11 +213,47 @@ def test_a_cancelled_turn_ends_the_generation(tmp_path: Path) -> None:
 
 
 @needs_claude
-def test_a_long_prompt_and_the_context_window(tmp_path: Path) -> None:
-    (tmp_path / "long.txt").write_text("word " * 160_000)
+def test_a_long_prompt(tmp_path: Path) -> None:
     result, engine, _ = played(lambda _: [{"content": "Long."}], tmp_path, "Summarise: " + "word " * 24_000)
     assert result["result"] == "Long."
     assert len(engine.of("/v1/chat/completions")[-1].body) > 120_000
+
+
+@needs_claude
+def test_an_overflow_ends_in_a_compaction(tmp_path: Path) -> None:
+    """The engine's own words for too long a prompt make Claude Code summarise the conversation and go on."""
+    (tmp_path / "a.txt").write_text("some content\n" * 50)
+    asked: list[str] = []
+    too_long = "This model's maximum context length is 262144 tokens. However, your prompt contains 270000 input tokens. Please reduce the length."
+
+    def script(messages: list[dict[str, Any]]) -> list[Delta]:
+        last = json.dumps(messages[-1])
+        asked.append(last)
+        if "detailed summary" in last:
+            return [{"content": "<analysis>A.</analysis><summary>The user wants a.txt read. It was read.</summary>"}]
+        if results(messages):
+            return []  # stands for the refusal, which `picky` gives
+        return [{"content": "After all."}] if any("detailed summary" in text for text in asked) else call(0, "Read", file_path=str(tmp_path / "a.txt"))
+
+    engine = engine_of(script)
+    answer = engine.answers["/v1/chat/completions"]
+
+    def picky(peer: Peer) -> Any:
+        body = peer.asked.json
+        if body.get("tools") and results(body["messages"]) and "detailed summary" not in json.dumps(body["messages"][-1]):
+            peer.whole(400, {"error": {"message": too_long, "code": 400}})
+            return None
+        return answer(peer)
+
+    engine.answers["/v1/chat/completions"] = picky
+
+    async def work() -> None:
+        async with pair(engine) as bridge:
+            result = await claude(bridge, tmp_path, "read a.txt")
+            assert any("detailed summary" in text for text in asked), [line.get("error") for line in bridge.trace]
+            assert result["result"] == "After all." and result["is_error"] is False
+
+    asyncio.run(asyncio.wait_for(work(), 120))
 
 
 SDK = '''

@@ -465,12 +465,17 @@ def test_drain_lets_streams_finish() -> None:
     async def work() -> None:
         async with pair(Engine(v1__chat__completions=slowly)) as bridge:
             idle, client = await bridge.client(), await bridge.client()
+            idle.send("GET", "/health")
+            assert (await idle.get()).status == 200
+            new = await bridge.client()
             client.send("POST", "/v1/messages", STREAMED)
             got = await client.until(b"a")
             draining = asyncio.create_task(bridge.app.stop(5))
             assert await asyncio.wait_for(idle.reader.read(), 2) == b""
             with pytest.raises(ConnectionRefusedError):
                 await bridge.client()
+            new.send("GET", "/health")  # connected in time
+            assert (await new.get()).headers["connection"] == "close"
             while piece := await client.piece():
                 got.body += piece
             assert got.events[-1] == "message_stop"
