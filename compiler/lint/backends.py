@@ -16,6 +16,9 @@ SINK_FAMILIES = ("gpt_oss", "gpt-oss")
 # The engine takes these only when they are asked for, or for layers of another shape.
 _NEVER_BY_ITSELF = frozenset({"HPC_ATTN", "FLASH_ATTN_DIFFKV", "TRITON_ATTN_DIFFKV"})
 
+# The engine's order for plain attention; on data-center Blackwell FlashInfer comes first.
+_ORDER = ("FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Need:
@@ -86,6 +89,15 @@ def serving(subject: Subject, need: Need, dtype: str) -> list[str]:
         and runs_on(subject, backend)
         and reads_cache(subject, name, backend, dtype)
     ]
+
+
+def resolved(subject: Subject) -> str | None:
+    """The attention backend in force: the setting, else the engine's first choice that serves every layer; None when unknown."""
+    forced, wanted = subject.setting("attention_backend"), needs(subject)
+    if forced or not wanted or not on_gpu(subject):
+        return str(forced) if forced else None
+    order = _ORDER if sm(subject) // 10 != 10 else ("FLASHINFER", *_ORDER)
+    return next((name for name in order if all(name in serving(subject, need, kv_dtype(subject)) for need in wanted)), None)
 
 
 def nobody_serves(subject: Subject) -> Need | None:

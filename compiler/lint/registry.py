@@ -152,7 +152,7 @@ FILES = (
     "mem/mem009_dense_model_beside_wsl2_tax",
     "mem/mem010_speculation_index_outside_budget",
     "mem/mem011_vision_tower_loaded_for_text",
-    "mem/mem012_thin_margin_on_32_gb_blackwell",
+    "mem/mem012_thin_margin_of_blackwell_hybrid",
     "mem/mem013_host_memory_not_pinned_under_wsl2",
     "mem/mem014_wide_batch_beside_heavy_experts",
     "net/net001_port_taken_twice",

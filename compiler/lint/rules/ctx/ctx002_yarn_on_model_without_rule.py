@@ -1,7 +1,7 @@
 """YaRN is asked for on a model whose spec has no rule for it.
 
 ## What it flags
-`yarn_factor` in the profile, or a rope override in `hf_overrides`, with a model spec that has no `context.yarn`.
+`yarn_factor` in the profile, or (a warning) a rope override in `hf_overrides`, with a model spec that has no `context.yarn`.
 
 ## Why it hurts
 Where the rope parameters stand is a fact of the checkpoint; written elsewhere they are swallowed or replace
@@ -45,4 +45,5 @@ def check(subject: Subject) -> Iterator[Hit]:
             f"rope scaling is asked for, but the spec of {subject.plan.model.slug} has no YaRN rule",
             f"its native context is {subject.plan.model.native_context:,} tokens, and a wrong rope spoils every answer silently",
             "remove it, or describe the model's YaRN under context.yarn with its evidence",
+            severity=None if asked else Severity.WARNING,
         )

@@ -1,7 +1,7 @@
 """The engine's own all-reduce is on where GPUs cannot reach each other.
 
 ## What it flags
-GPUs that share layers without peer access, and `disable_custom_all_reduce` is not true.
+Tensor parallel above 1 without peer access, and `disable_custom_all_reduce` is not true.
 
 ## Why it hurts
 It is the other road of peer access: with NCCL told, the spin persists. Switching it off costs about 37,000 tokens of
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import shares_layers
+from compiler.lint.facts import on_gpu
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import option_place
 
@@ -34,7 +34,8 @@ RULE = Rule(code="HWR003", name="custom-all-reduce-without-peer-access", severit
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when it is not switched off."""
-    if shares_layers(subject) and not subject.plan.hardware.peer_to_peer and subject.setting("disable_custom_all_reduce") is not True:
+    split = subject.plan.engine.tensor_parallel > 1 and on_gpu(subject)
+    if split and not subject.plan.hardware.peer_to_peer and subject.setting("disable_custom_all_reduce") is not True:
         what = "the engine's own all-reduce is on, and these GPUs have no peer access"
         fix = "set engine.disable_custom_all_reduce: true in the hardware spec"
         yield Hit(option_place(subject, "disable_custom_all_reduce"), what, "the workers spin for ever after the CUDA graphs", fix)

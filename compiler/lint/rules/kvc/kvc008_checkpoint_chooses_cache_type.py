@@ -29,7 +29,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
-    code="KVC008", name="checkpoint-chooses-cache-type", severity=Severity.INFO,
+    code="KVC008", name="checkpoint-chooses-cache-type", severity=Severity.WARNING,
     traps=("modelopt-forces-fp8-kv", "fp8-checkpoint-cache-auto"),
 )  # fmt: skip
 

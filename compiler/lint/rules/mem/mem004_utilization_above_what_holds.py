@@ -1,8 +1,8 @@
 """The memory utilization is above a limit that was measured for this kind of configuration.
 
 ## What it flags
-`gpu_memory_utilization` above 0.95 with CUDA graphs, above 0.90 with a DSpark draft, above 0.85 with Marlin experts
-on a 24 GB card, and (an error) above 0.85 with a TurboQuant cache.
+`gpu_memory_utilization` above 0.95 with CUDA graphs (an error from 0.97 on), above 0.90 with a DSpark draft, above 0.85
+with Marlin experts on a 24 GB card, and (an error) above 0.85 with a TurboQuant cache.
 
 ## Why it hurts
 Some buffers are taken after the engine has sized its cache: graph capture, a draft's tensors, Marlin's workspace
@@ -57,10 +57,11 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 def _limits(subject: Subject) -> tuple[tuple[bool, float, str, str, Severity], ...]:
     """Rows: whether it applies, the limit, with what, why, severity."""
+    capture = Severity.ERROR if utilization(subject) >= 0.97 else Severity.WARNING
     small_marlin = is_moe(subject) and uses_marlin(subject) and vram_gib(subject) <= 24.1
     return (
         (is_turboquant(subject), 0.85, "a TurboQuant cache", "a long prompt takes 516 MiB more and kills it", Severity.ERROR),
         (speculation_method(subject) == "dspark", 0.90, "a DSpark draft", "220 MiB were free after capture at 0.93", Severity.WARNING),
         (small_marlin, 0.85, "Marlin experts on 24 GB", "Marlin takes up to 1 GB beside it", Severity.WARNING),
-        (captures_graphs(subject), 0.95, "CUDA graphs", "capture ran out of memory at 0.97", Severity.WARNING),
+        (captures_graphs(subject), 0.95, "CUDA graphs", "capture ran out of memory at 0.97", capture),
     )

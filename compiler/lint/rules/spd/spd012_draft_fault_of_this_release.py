@@ -2,7 +2,8 @@
 
 ## What it flags
 Gemma 4 with drafts, an `auto` cache and a release before 0.24; Step-3 with MTP, a modelopt checkpoint and a release
-before 0.26 (an error); AutoRound checkpoints with a quantized MTP head; a hybrid model with drafts on FlashInfer.
+before 0.26 (an error); AutoRound checkpoints with a quantized MTP head; a hybrid model with drafts on FlashInfer, by
+choice or because the engine takes it by itself.
 
 ## Why it hurts
 In this order: text of one session appears in another; the head's tensors have the wrong shape and the start fails;
@@ -29,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.backends import resolved
 from compiler.lint.facts import is_hybrid, kv_dtype, older, speculates, speculation_method, speculation_place
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -42,15 +44,17 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each known fault that applies."""
     if not speculates(subject):
         return
-    model, method, flashinfer = subject.specs.model, speculation_method(subject), subject.setting("attention_backend") == "FLASHINFER"
+    model, method, flashinfer = subject.specs.model, speculation_method(subject), resolved(subject) == "FLASHINFER"
     kind, quantizer = model.architecture.model_type.lower(), (model.quantization.method or "").replace("-", "_")
+    head = model.mtp
+    packed = head is not None and head.weights not in ("bf16", "fp16") and not model.quantization.mtp_in_ignore_list
     draft = method in ("mtp", "draft_model")
     gemma = kind.startswith("gemma4") and draft and kv_dtype(subject) == "auto" and older(subject, 0, 24)
     step = kind.startswith("step3") and method == "mtp" and "modelopt" in quantizer and older(subject, 0, 26)
     faults = (
         (gemma, "text of one session can appear in another", None),
         (step, "the head's tensors have another shape than the engine expects", Severity.ERROR),
-        (method == "mtp" and quantizer in ("inc", "auto_round"), "the draft head silently runs unquantized, larger than planned", None),
+        (method == "mtp" and packed and quantizer in ("inc", "auto_round"), "the draft head silently runs unquantized, larger than planned", None),
         (is_hybrid(subject) and flashinfer, "the graph estimate turns negative, and the cache is sized a GiB too large", None),
     )
     for applies, why, severity in faults:

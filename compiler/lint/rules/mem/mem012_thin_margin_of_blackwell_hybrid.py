@@ -1,7 +1,7 @@
-"""A hybrid model on a 32 GB Blackwell card has less than 3 GiB of cache beyond one window.
+"""A hybrid model on a Blackwell card of 12.x has less than 3 GiB of cache beyond one window.
 
 ## What it flags
-Compute capability 12.x, at most 34 GB, a hybrid model, and an expected cache of less than one full window plus 3 GiB.
+Compute capability 12.x, whatever the card's size, a hybrid model, and an expected cache of less than one full window plus 3 GiB.
 
 ## Why it hurts
 The activation peak of Gated DeltaNet layers is under-counted there, and the cache swings by 0.28 to 2.99 GiB between
@@ -28,10 +28,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import is_hybrid, sm, vram_gib
+from compiler.lint.facts import is_hybrid, sm
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="MEM012", name="thin-margin-on-32-gb-blackwell", severity=Severity.WARNING, traps=("hybrid-pool-jitter",))
+RULE = Rule(code="MEM012", name="thin-margin-of-blackwell-hybrid", severity=Severity.WARNING, traps=("hybrid-pool-jitter",))
 
 
 MARGIN_GIB = 3.0
@@ -40,9 +40,8 @@ MARGIN_GIB = 3.0
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when the swing could take the window."""
     memory = subject.plan.memory
-    small_blackwell = sm(subject) >= 120 and vram_gib(subject) <= 33
     fixed = subject.setting("kv_cache_memory_bytes") is not None
-    if small_blackwell and is_hybrid(subject) and not fixed and memory.kv_gib.mid - memory.needed_gib < MARGIN_GIB:
+    if sm(subject) >= 120 and is_hybrid(subject) and not fixed and memory.kv_gib.mid - memory.needed_gib < MARGIN_GIB:
         yield Hit(
             subject.setting_place("gpu_memory_utilization"),
             f"{memory.kv_gib.mid:.1f} GiB of cache for a window of {memory.needed_gib:.1f} GiB",
