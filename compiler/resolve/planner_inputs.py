@@ -13,6 +13,7 @@ from compiler.resolve.connectors import keeps_hybrid_manager
 from compiler.resolve.memory import (
     CardMemory,
     LayerGroup,
+    Lora,
     MeasuredKV,
     MemoryInputs,
     ModelShape,
@@ -30,6 +31,7 @@ from compiler.units import GIB
 
 CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # GiB of KV cache on the engine's CPU build; its own default is 4.
 CPU_SPACE_DEFAULT = 4
+MOST_OFFLOAD_GIB = 1 << 20  # More than any host has; beyond it the number is a slip.
 
 
 def planned_memory(inputs: MemoryInputs, max_model_len: int | None = None) -> MemoryPlan:
@@ -65,6 +67,7 @@ def planner_inputs(specs: SpecSet, settings: Settings, env: dict[str, str]) -> M
         async_scheduling=get("async_scheduling") is not False, speculation=_speculation(specs, settings), language_model_only=bool(get("language_model_only")),
         custom_all_reduce=not get("disable_custom_all_reduce"), hybrid_manager=_hybrid_manager(specs, settings),
         runner=_forced_runner(env), marlin_moe=_uses_marlin_experts(specs, settings.word("moe_backend")),
+        cpu_offload_bytes=_offloaded(get("cpu_offload_gb")), lora=_lora(settings),
     )  # fmt: skip
 
 
@@ -89,7 +92,7 @@ def _shape(model: ModelSpec) -> ModelShape:
     a = model.architecture
     return ModelShape(
         hidden=a.hidden or 0, intermediate=a.intermediate or 0, vocab=a.vocab, heads=a.attention_heads or 0, experts=a.experts, experts_per_token=a.experts_per_token,
-        moe_intermediate=a.moe_intermediate, is_moe=_has_experts(model), is_multimodal=a.multimodal,
+        moe_intermediate=a.moe_intermediate, is_moe=_has_experts(model), is_multimodal=a.multimodal, layers=a.layers or 0,
     )  # fmt: skip
 
 
@@ -134,6 +137,20 @@ def _speculation(specs: SpecSet, settings: Settings) -> Speculation | None:
     full = next((group for group in specs.model.architecture.kv if group.kind in ("full", "mla", "mla-ds")), None)
     groups = (dataclasses.replace(_group(full), layers=layers),) if full is not None else ()
     return Speculation(method, tokens, groups, specs.model.weights.mtp or 0)
+
+
+def _offloaded(asked: Any) -> int:
+    """Bytes of each rank's weights that `cpu_offload_gb` (GiB) keeps in host memory; nothing for what is no amount."""
+    if isinstance(asked, bool) or not isinstance(asked, (int, float)) or not 0 < asked <= MOST_OFFLOAD_GIB:
+        return 0
+    return int(asked * GIB)
+
+
+def _lora(settings: Settings) -> Lora | None:
+    """Slots for adapters; the engine's own defaults are one adapter of rank 16."""
+    if settings.get("enable_lora") is not True:
+        return None
+    return Lora(settings.whole("max_loras", 1), settings.whole("max_lora_rank", 16), settings.get("fully_sharded_loras") is True)
 
 
 def _cpu_space(env: dict[str, str]) -> int:

@@ -11,11 +11,21 @@ from math import fsum
 from compiler.plan.memory import GIB, Interval, MemoryPart, MemoryPlan
 from compiler.resolve.memory.budget import Budget, memory_budget
 from compiler.resolve.memory.groups import CacheLayout, cache_layout
-from compiler.resolve.memory.inputs import CardMemory, LayerGroup, MeasuredKV, MemoryInputs, ModelShape, Speculation, StateDims, Weights
+from compiler.resolve.memory.inputs import (
+    CardMemory,
+    LayerGroup,
+    Lora,
+    MeasuredKV,
+    MemoryInputs,
+    ModelShape,
+    Speculation,
+    StateDims,
+    Weights,
+)
 from compiler.resolve.memory.overhead import context_gib
 from compiler.resolve.memory.verdict import Sizing, judge
 
-__all__ = ["CacheLayout", "CardMemory", "LayerGroup", "MeasuredKV", "MemoryInputs", "ModelShape", "Speculation",
+__all__ = ["CacheLayout", "CardMemory", "LayerGroup", "Lora", "MeasuredKV", "MemoryInputs", "ModelShape", "Speculation",
            "StateDims", "Weights", "cache_layout", "longest_window", "memory_plan"]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, fsum
 
 from compiler.plan.memory import GIB, Interval
+from compiler.resolve.memory.adapters import lora_gib
 from compiler.resolve.memory.inputs import MemoryInputs
 from compiler.resolve.memory.overhead import Overhead, card_total_gib, is_small_eager, overhead, spread
 
@@ -29,7 +30,7 @@ class Budget:
 
 def memory_budget(inputs: MemoryInputs) -> Budget:
     """The budget for ``inputs``."""
-    total, weights, extra = card_total_gib(inputs.card), rank_weights_gib(inputs), overhead(inputs)
+    total, weights, extra = card_total_gib(inputs.card), _with_adapters(rank_weights_gib(inputs), lora_gib(inputs)), overhead(inputs)
     share = inputs.utilization
     requested = Interval(*(ceil(value * GIB * share) / GIB for value in (total.low, total.mid, total.high)))
     if inputs.kv_cache_memory_bytes is not None:
@@ -51,9 +52,9 @@ def rank_weights_gib(inputs: MemoryInputs) -> Interval:
     parallelism is on. Loaded weights are 0.1-0.2 % above the checkpoint on an H200 (buffers such as rotary
     tables), 0.7 % and 2.2 % in two other logs; pipeline stages are uneven by an embedding or a head.
     """
-    weights = inputs.weights
+    weights, host = inputs.weights, inputs.cpu_offload_bytes
     if weights.per_rank is not None:
-        size = weights.per_rank / GIB
+        size = max(0, weights.per_rank - host) / GIB
         return Interval(size, size, size)
     vision = weights.vision if inputs.language_model_only else 0
     experts = weights.experts
@@ -62,9 +63,14 @@ def rank_weights_gib(inputs: MemoryInputs) -> Interval:
     spread_experts = ranks * (inputs.dp if inputs.expert_parallel else 1)
     draft = (inputs.speculation.weights_bytes if inputs.speculation else 0) / inputs.tp
     held = split / ranks + weights.replicated / inputs.pp + experts / spread_experts + draft
-    size = max(0.0, held - weights.offloaded / ranks) / GIB
+    size = max(0.0, held - weights.offloaded / ranks - host) / GIB
     uneven = inputs.shape.hidden * inputs.shape.vocab * 2 / inputs.tp / GIB if inputs.pp > 1 else 0.0
     return Interval(size * 0.985, size * 1.004, size * 1.03 + uneven)
+
+
+def _with_adapters(weights: Interval, adapters: Interval) -> Interval:
+    """Both together: the engine allocates the adapters' slots while it loads the weights."""
+    return Interval(weights.low + adapters.low, weights.mid + adapters.mid, weights.high + adapters.high)
 
 
 def _mirrored(interval: Interval) -> Interval:

@@ -122,6 +122,15 @@ class Speculation:
 
 
 @dataclass(frozen=True, slots=True)
+class Lora:
+    """Slots for ``adapters`` LoRA adapters of up to ``rank``; ``is_sharded`` splits both of their matrices over ranks."""
+
+    adapters: int
+    rank: int
+    is_sharded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Weights:
     """Bytes of the checkpoint as loaded on GPUs, summed over one model copy.
 
@@ -152,6 +161,7 @@ class ModelShape:
     is_moe: bool = False
     is_multimodal: bool = False
     dtype_bytes: int = 2
+    layers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +169,8 @@ class MemoryInputs:
     """Everything that ``memory_plan`` reads. ``None`` takes the engine release's own default.
 
     ``full_cudagraphs`` is false for eager and piecewise-only modes; ``cudagraph_sizes`` counts captured sizes (51
-    by default on a large card, 83 for gpt-oss). ``dcp`` is the decode context-parallel size.
+    by default on a large card, 83 for gpt-oss). ``dcp`` is the decode context-parallel size. ``cpu_offload_bytes`` of the
+    weights of each rank stay in host memory.
     """
 
     engine_release: str
@@ -194,6 +205,8 @@ class MemoryInputs:
     runner: Runner | None = None
     warm_start: bool = False
     marlin_moe: bool = False
+    cpu_offload_bytes: int = 0
+    lora: Lora | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that no engine takes with ``ValueError``."""

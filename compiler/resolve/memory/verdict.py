@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from compiler.plan.memory import GIB, Interval, MemoryWarning, Verdict
+from compiler.resolve.memory.adapters import lora_gib
 from compiler.resolve.memory.budget import Budget
 from compiler.resolve.memory.groups import CacheLayout
 from compiler.resolve.memory.inputs import MeasuredKV, MemoryInputs
@@ -203,12 +204,26 @@ def _note_budget(sizing: Sizing, findings: Findings) -> None:
     if inputs.speculation is not None and inputs.speculation.weights_bytes:
         findings.warn(MemoryWarning.DRAFT_PRICED,
                       f"the draft's weights take {inputs.speculation.weights_bytes / inputs.tp / GIB:.2f} GiB a rank.")
+    _note_moved_weights(inputs, findings)
     if encoder_runs(inputs):
         findings.warn(MemoryWarning.ENCODER_CHARGED,
                       "the encoder's weights and its profiling batch are charged; language-model-only gives them back.")
     if extra.activation.high - extra.activation.low > 8.0:
         findings.warn(MemoryWarning.WIDE_OVERHEAD,
                       "activations of this batch, release or model class are poorly known: measure one start.")
+
+
+def _note_moved_weights(inputs: MemoryInputs, findings: Findings) -> None:
+    """Weights that are not where the checkpoint's size says: in host memory, or slots for adapters."""
+    if inputs.cpu_offload_bytes:
+        findings.notes.append(
+            f"{inputs.cpu_offload_bytes / GIB:g} GiB of each rank's weights stay in pinned host memory and cross the bus at every step; "
+            "the host needs that much for each GPU.")
+    if inputs.lora is not None:
+        slots = lora_gib(inputs)
+        findings.notes.append(
+            f"slots for {inputs.lora.adapters} LoRA adapters of rank {inputs.lora.rank} count with the weights: {slots.mid:.2f} GiB, estimated "
+            f"({slots.low:.2f} to {slots.high:.2f}); graphs are captured with and without adapters.")
 
 
 def _note_layout(sizing: Sizing, findings: Findings) -> None:

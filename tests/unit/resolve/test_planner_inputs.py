@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compiler.resolve.ledger import Ledger
-from compiler.resolve.memory import MemoryInputs
+from compiler.resolve.memory import Lora, MemoryInputs
 from compiler.resolve.planner_inputs import effective_kv_dtype, planned_memory, planner_inputs
 from compiler.resolve.settings import layered_settings
 from compiler.resolve.speculation import decide_speculation
@@ -113,3 +113,24 @@ def test_json_text_is_read_like_a_mapping() -> None:
     given = inputs(changes={"profile": text})
     assert given.speculation is not None
     assert (given.full_cudagraphs, given.speculation.tokens) == (False, 9)
+
+
+@pytest.mark.parametrize(("value", "gib"), [(3, 3), (1.5, 1.5), (0, 0), (-1, 0), ("4", 0), (True, 0), (float("inf"), 0), (10**17, 0)])
+def test_cpu_offload_leaves_the_gpu(value: object, gib: float) -> None:
+    given = inputs(changes={"profile": {"engine_args.cpu_offload_gb": {"value": value}}})
+    assert given.cpu_offload_bytes == gib * GIB
+    kept, moved = planned_memory(inputs()), planned_memory(given)
+    assert kept.weights_gib - moved.weights_gib == pytest.approx(gib, rel=0.01, abs=0.002)
+    assert moved.kv_gib.mid - kept.kv_gib.mid == pytest.approx(gib, rel=0.01, abs=0.002)
+    assert any("host memory" in note for note in moved.notes) is (gib > 0)
+
+
+@pytest.mark.parametrize(("args", "expected"), [
+    ({"max_loras": 4}, None), ({"enable_lora": False}, None), ({"enable_lora": True}, Lora(1, 16)),
+    ({"enable_lora": True, "max_loras": 4, "max_lora_rank": 64, "fully_sharded_loras": True}, Lora(4, 64, True)), ({"enable_lora": True, "max_loras": "x"}, Lora(1, 16)),
+])  # fmt: skip
+def test_adapters(args: dict[str, object], expected: Lora | None) -> None:
+    given = inputs(changes={"profile": {f"engine_args.{name}": {"value": value} for name, value in args.items()}})
+    assert given.lora == expected
+    assert any("LoRA" in note for note in planned_memory(given).notes) is (expected is not None)
+    assert (planned_memory(given).kv_gib.mid < planned_memory(inputs()).kv_gib.mid) is (expected is not None)

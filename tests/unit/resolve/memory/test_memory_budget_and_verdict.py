@@ -12,6 +12,7 @@ from compiler.plan.memory import GIB, MemoryPlan, MemoryWarning
 from compiler.resolve.memory import (
     CardMemory,
     LayerGroup,
+    Lora,
     MeasuredKV,
     MemoryInputs,
     ModelShape,
@@ -21,6 +22,7 @@ from compiler.resolve.memory import (
     longest_window,
     memory_plan,
 )
+from compiler.resolve.memory.adapters import lora_gib
 from compiler.resolve.memory.budget import rank_weights_gib
 from compiler.resolve.memory.inputs import MIB
 from compiler.resolve.memory.overhead import card_total_gib, latent_rows, logits_gib, overhead
@@ -317,3 +319,43 @@ def test_weights_that_exceed_the_budget_at_the_middle_estimate_are_refused() -> 
     assert {p.verdict for p in doubtful} == {"refused"}
     assert all("no memory is left for the cache" in p.reasons[0] for p in doubtful)
     assert {"fits", "tight"} >= {p.verdict for p in found if p.kv_gib.mid > 0.2}
+
+
+def test_host_memory_takes_weights_off_every_rank_printed_ones_too() -> None:
+    two = replace(BASE, weights=weights(40), tp=2, cpu_offload_bytes=5 * GIB)
+    assert rank_weights_gib(two).mid == pytest.approx((20 - 5) * 1.004)
+    assert rank_weights_gib(replace(two, weights=Weights(per_rank=7 * GIB))).high == 2.0
+    assert rank_weights_gib(replace(two, cpu_offload_bytes=50 * GIB)).mid == 0
+
+
+def test_adapters_of_a_dense_model_are_the_sum_over_its_linear_layers() -> None:
+    # Qwen3-8B: qkv 4096 -> 6144, o 4096 -> 4096, gate and up 4096 -> 24576, down 12288 -> 4096; A of merged layers counts apart.
+    one = replace(BASE, shape=replace(SHAPE, heads=32), lora=Lora(4, 64))
+    widths = (3 * 4096 + 6144) + (4096 + 4096) + (2 * 4096 + 24_576) + (12_288 + 4096)
+    assert lora_gib(one).mid == pytest.approx(36 * widths * 64 * 4 * 2 / GIB)
+    assert lora_gib(one).low < lora_gib(one).mid < lora_gib(one).high
+    split = (3 * 4096 + 6144 / 2) + (4096 / 2 + 4096) + (2 * 4096 + 24_576 / 2) + (12_288 / 2 + 4096)
+    assert lora_gib(replace(one, tp=2)).mid == pytest.approx(36 * split * 64 * 4 * 2 / GIB)
+    assert lora_gib(replace(one, tp=2, lora=Lora(4, 64, True))).mid == pytest.approx(lora_gib(one).mid / 2)
+    assert lora_gib(replace(one, lora=None)).high == 0
+
+
+def test_adapters_reach_experts_from_0_12_on() -> None:
+    shape = ModelShape(hidden=2048, vocab=151_936, heads=32, is_moe=True, experts=128, moe_intermediate=768)
+    made = replace(BASE, shape=shape, geometry=(LayerGroup("full", 48, 4, 128),), lora=Lora(1, 16))
+    assert lora_gib(made).mid > 10 * lora_gib(replace(made, engine_release="0.11.0")).mid
+    assert lora_gib(made).low == lora_gib(replace(made, engine_release="0.11.0")).low
+
+
+@pytest.mark.parametrize("geometry", [HYBRID, KIMI])
+def test_adapters_of_state_and_latent_layers_are_counted(geometry: tuple[LayerGroup, ...]) -> None:
+    made = replace(BASE, geometry=geometry, max_num_seqs=8, lora=Lora(2, 32))
+    assert 0.1 < lora_gib(made).mid < 3
+    assert memory_plan(made).kv_gib.mid == pytest.approx(memory_plan(replace(made, lora=None)).kv_gib.mid - lora_gib(made).mid)
+
+
+def test_adapters_of_a_measured_geometry_follow_the_layers_of_the_shape() -> None:
+    measured = replace(BASE, geometry=MeasuredKV(1000.0), shape=replace(SHAPE, layers=36, heads=32), lora=Lora(1, 16))
+    known = replace(measured, geometry=DENSE)
+    assert lora_gib(measured).mid == pytest.approx(lora_gib(known).mid, rel=0.1)
+    assert lora_gib(replace(measured, shape=ModelShape())).mid > 0.1
