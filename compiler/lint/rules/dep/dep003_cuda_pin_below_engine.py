@@ -1,7 +1,7 @@
 """The CUDA pin admits hosts older than the engine's CUDA.
 
 ## What it flags
-A version in `deploy.cuda` below the CUDA that the engine's torch was built for.
+A version in `deploy.cuda` below the CUDA that the engine's torch was built for: an error on GeForce cards.
 
 ## Why it hurts
 Such a host runs the engine only through cuda-compat, which data-center cards allow and consumer cards and open kernel
@@ -39,6 +39,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     cuda, needed = subject.specs.profile.deploy.cuda, subject.plan.engine.cuda
     if subject.plan.target != "runpod" or needed is None:
         return
+    geforce = "GeForce" in subject.plan.hardware.name
     pins: list[tuple[str, tuple[str | int, ...]]] = [(value, ("versions", index)) for index, value in enumerate(cuda.versions)]
     if cuda.minimum:
         pins.append((cuda.minimum, ("minimum",)))
@@ -48,6 +49,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(
                 subject.place("profile", "deploy", "cuda", *route),
                 what,
-                "they run it through cuda-compat at best",
+                "cuda-compat does not run on GeForce cards, so such a host cannot start it" if geforce else "they run it through cuda-compat at best",
                 f'ask for "{needed}" or later',
+                severity=Severity.ERROR if geforce else None,
             )

@@ -35,7 +35,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for versions that the profile itself lists."""
     deploy = subject.specs.profile.deploy
     if "cuda" in deploy.model_fields_set and subject.plan.deploy.cuda_versions and deploy.cuda.minimum is None:
-        lowest = min(deploy.cuda.versions, key=version)
+        lowest = max(min(deploy.cuda.versions, key=version), subject.plan.engine.cuda or "0", key=version)
         what = f"only hosts that report CUDA {' or '.join(deploy.cuda.versions)} are asked for"
         yield Hit(
             subject.place("profile", "deploy", "cuda", "versions"),

@@ -22,6 +22,7 @@ NVIDIA-NeMo reports of tokens in logged arguments (cases hf-token-arg-logged, to
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -52,6 +53,11 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from _leaves(key, item)
+    elif isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            yield from _leaves(key, json.loads(value))
+        except (ValueError, RecursionError):
+            yield key, value
     else:
         yield key, value
 

@@ -45,7 +45,7 @@ def check(subject: Subject) -> Iterator[Hit]:
                 written.place,
                 f"`{written.dest}` is deprecated in vLLM {flags.release}",
                 why,
-                " ".join(flag.help.split())[:200],
+                "remove it; its help says: " + " ".join(flag.help.split())[:200],
                 on_key=True,
             )
         if written.dest == "quantization" and written.choice.value in flags.registries.get("quantization_methods_deprecated", ()):

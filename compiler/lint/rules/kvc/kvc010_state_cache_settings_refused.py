@@ -2,11 +2,11 @@
 
 ## What it flags
 `mamba_block_size` without prefix caching; `mamba_block_size` in mode `all` that is not a multiple of the model's scan
-chunk; `mamba_cache_mode: align` without chunked prefill.
+chunk; `mamba_cache_mode: align` without chunked prefill. A warning for mode `none` with prefix caching.
 
 ## Why it hurts
 The first and the last are refused by the engine's configuration. The second starts, corrupts states silently, and
-dies later.
+dies later. Mode `none` is replaced by the engine, and the plan's cache is not the one it makes.
 
 ## Example
     settings: {mamba_cache_mode: all, enable_prefix_caching: true}
@@ -49,6 +49,12 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(
             subject.setting_place("mamba_block_size"), f"mamba_block_size {block} is no multiple of the scan chunk {max(chunks)}",
             "states are stored at the wrong places: silent corruption, then a dead engine", "remove mamba_block_size",
+        )  # fmt: skip
+    if mode == "none" and caching:
+        yield Hit(
+            subject.setting_place("mamba_cache_mode"), "mamba_cache_mode none with prefix caching",
+            "the engine takes another mode in its place, and the cache comes out smaller", "remove it, or turn prefix caching off",
+            severity=Severity.WARNING,
         )  # fmt: skip
     if mode == "align" and subject.setting("enable_chunked_prefill") is False:
         yield Hit(

@@ -36,6 +36,10 @@ RULE = Rule(
 )  # fmt: skip
 
 
+# Where the model spec says nothing.
+MIN_TRANSFORMERS = {"qwen4_exp": "5.16.1"}
+
+
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each part of the engine that is too old."""
     needs, engine, place = subject.specs.model.architecture, subject.specs.engine, subject.place("profile", "engine")
@@ -44,8 +48,9 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(place, f"{slug} needs engine {needs.min_engine}, this is {engine.release}", "the engine does not know the model", fix)
     installed = [p.requirement.split("==")[1] for p in subject.plan.image.packages if p.requirement.startswith("transformers==")]
     transformers = installed[0] if installed else engine.transformers
-    if needs.min_transformers and version(transformers) < version(needs.min_transformers):
-        what = f"{slug} needs transformers {needs.min_transformers}, the image has {transformers}"
+    least = needs.min_transformers or MIN_TRANSFORMERS.get(needs.model_type)
+    if least and version(transformers) < version(least):
+        what = f"{slug} needs transformers {least}, the image has {transformers}"
         yield Hit(place, what, "transformers does not recognize the model, or misreads its inputs", fix)
     if not engine.preview and not subject.specs.flags.knows("model_architectures", needs.name):
         what = f"release {engine.release} has no architecture {needs.name}"

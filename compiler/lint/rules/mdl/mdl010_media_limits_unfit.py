@@ -39,7 +39,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each limit that does not fit."""
     limits, workload = mapping(subject, "limit_mm_per_prompt"), subject.specs.profile.workload
     place = subject.place("profile", "images") if subject.specs.profile.images else subject.setting_place("limit_mm_per_prompt")
-    if limits and not subject.plan.model.multimodal:
+    if (limits or subject.specs.profile.images) and not subject.plan.model.multimodal:
         what = f"{subject.plan.model.slug} takes text only, and media limits are set"
         yield Hit(place, what, "they mean nothing here", "remove them", severity=Severity.INFO)
         return

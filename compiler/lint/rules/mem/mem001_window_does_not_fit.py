@@ -29,7 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
+from compiler.lint.facts import layer_kinds, speculation_method
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.units import GIB
 
 RULE = Rule(
     code="MEM001", name="window-does-not-fit", severity=Severity.ERROR, refusal=True,
@@ -47,6 +49,11 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     longest = memory.longest_context
     fix = f"set max_model_len to {longest:,} tokens or less" if longest > 0 else "take a larger GPU, more GPUs or a lighter checkpoint"
+    head = (subject.specs.model.weights.mtp or 0) / GIB / subject.plan.engine.tensor_parallel
+    if speculation_method(subject) == "mtp" and 0 < memory.shortfall_gib <= head:
+        fix = f"turn speculation off (without its draft head of {head:.2f} GiB a GPU it fits), or {fix}"
+    if subject.setting("disable_hybrid_kv_cache_manager") and layer_kinds(subject) - {"full"}:
+        fix = f"remove disable_hybrid_kv_cache_manager, which plans every layer as a full one; or {fix}"
     missing = f" ({memory.shortfall_gib:.2f} GiB are missing)" if memory.shortfall_gib > 0 else ""
     for reason in memory.reasons:
         if not reason.startswith("max_num_seqs"):

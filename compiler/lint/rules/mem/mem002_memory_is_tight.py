@@ -39,9 +39,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     reasons = [reason for reason in memory.reasons if not reason.startswith("max_num_seqs")]
     if memory.verdict != "tight" or not reasons:
         return
+    safe = memory.longest_context_safe
+    shorter = f"stay at or below {safe:,} tokens, which fit at the low estimate, or " if safe > 0 else "no window fits at the low estimate: "
     yield Hit(
         subject.setting_place("max_model_len"),
         "it may not fit: " + " ".join(reasons),
         "the same profile can start on one host and be refused on the next",
-        f"stay at or below {memory.longest_context_safe:,} tokens, which fit at the low estimate, or lower what takes the memory",
+        shorter + "lower what takes the memory",
     )

@@ -25,6 +25,7 @@ When the process was measured on this host after an hour of service.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
@@ -45,10 +46,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     available = vram_gib(subject) - reserved_gib(subject)
     budget = utilization(subject) * vram_gib(subject)
     if budget + GROWTH_GIB[1] > available:
-        highest = max(0.0, (available - GROWTH_GIB[1]) / vram_gib(subject))
+        highest = math.floor((available - GROWTH_GIB[1]) / vram_gib(subject) * 100) / 100
+        lower = f"set gpu_memory_utilization to {highest:.2f} or less" if highest > 0 else "free the card: nothing is left for an engine"
         yield Hit(
             subject.setting_place("gpu_memory_utilization"),
-            f"the budget is {budget:.1f} GiB up to {GROWTH_GIB[1]} GiB grow beside it, others leave {available:.1f} GiB",
+            f"the budget is {budget:.1f} GiB, up to {GROWTH_GIB[1]} GiB grow beside it, others leave {available:.1f} GiB",
             "the start fails, or succeeds only while the desktop holds little",
-            f"set gpu_memory_utilization to {highest:.2f} or less",
+            lower,
         )

@@ -1,7 +1,8 @@
 """The forced quantization method is not the checkpoint's.
 
 ## What it flags
-A `quantization` setting of another family than the method in the model spec.
+A `quantization` setting of another family than the method in the model spec, or, where the spec names none, than its
+scheme.
 
 ## Why it hurts
 The engine refuses: `Quantization method specified in the model config does not match the quantization argument`.
@@ -37,9 +38,19 @@ FAMILIES = (
 )  # fmt: skip
 
 
+# Methods that read a scheme, besides the two that read most of them.
+OF_SCHEME = {
+    "awq-int4": {"awq"}, "gptq-int4": {"gptq"}, "nvfp4": {"modelopt"}, "mxfp4": {"mxfp4", "gpt_oss_mxfp4"},
+    "fp8": {"fp8", "modelopt", "fbgemm_fp8", "ptpc_fp8", "fp_quant"}, "bitsandbytes-nf4": {"bitsandbytes"},
+}  # fmt: skip
+
+
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when no family holds both."""
     forced, own = text(subject, "quantization"), subject.specs.model.quantization.method
+    scheme = subject.specs.model.quantization.scheme
+    if own is None and forced is not None and not any(forced in family for family in FAMILIES if family & OF_SCHEME.get(scheme, {forced})):
+        own = scheme if forced not in OF_SCHEME.get(scheme, {forced}) | {"compressed-tensors", "quark"} else forced
     if forced is None or own is None or forced == own or any({forced, own} <= family for family in FAMILIES):
         return
     yield Hit(

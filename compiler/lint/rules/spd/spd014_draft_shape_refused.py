@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import draft_tokens, mapping, speculation_method
+from compiler.lint.facts import draft_tokens, mapping, option_place, speculation_method
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="SPD014", name="draft-shape-refused", severity=Severity.ERROR, refusal=True)
@@ -40,5 +40,5 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(place, what, "the engine refuses a depth that is no multiple of the head", f"set speculation.tokens to {mtp.layers}")
     low, high = config.get("prompt_lookup_min"), config.get("prompt_lookup_max")
     if isinstance(low, int) and isinstance(high, int) and low > high:
-        what, place = f"n-grams of at least {low} and at most {high} tokens", subject.place("profile", "speculation", "lookup_min")
-        yield Hit(place, what, "the engine refuses the range", f"set lookup_min to {high} or less")
+        what, place = f"n-grams of at least {low} and at most {high} tokens", option_place(subject, "speculative_config")
+        yield Hit(place, what, "the engine refuses the range", f"set prompt_lookup_min to {high} or less")
