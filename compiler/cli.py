@@ -259,7 +259,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")] = Path(
 
 @app.command()
 def new(
-    kind: Annotated[str, typer.Argument(help="profile, model or hardware.")],
+    kind: Annotated[str, typer.Argument(help="profile, model, hardware or engine.")],
     name: Annotated[str, typer.Argument(help="Name of the spec.")],
     extends: Annotated[str | None, typer.Option("--extends", help="For a profile: the profile that it varies.")] = None,
     folder: Annotated[Path, typer.Option("--specs", help="Your folder of specs.")] = Path("podwright-specs"),
@@ -273,6 +273,8 @@ def new(
       podwright new model my-model
 
       podwright new hardware 2x4080
+
+      podwright new engine vllm-0.28.0
     """
     from compiler import scaffold
 

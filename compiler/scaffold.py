@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-KINDS = ("profile", "model", "hardware")
+KINDS = ("profile", "model", "hardware", "engine")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 _PROFILE = """\
@@ -64,8 +64,31 @@ host:
   kind: owned-linux                  # rented, owned-linux or wsl2
   drives_display: false              # true when a desktop uses the first GPU
 """
-_TEXTS = {"model": _MODEL, "hardware": _HARDWARE}
-_FOLDERS = {"profile": "profiles", "model": "models", "hardware": "hardware"}
+_ENGINE = """\
+# yaml-language-server: $schema=../schemas/engine.schema.json
+kind: engine
+summary: {name}, to be described.
+distribution: vllm
+release: "0.27.1"            # the release that it is, quoted; change it here, in the tag below and in the snapshot
+cuda: "13.0"                 # CUDA of its torch
+min_driver: 580              # driver major from which that CUDA runs without cuda-compat
+torch: "2.13.0"
+transformers: "5.24.0"
+images:
+  - recipe: vllm-openai      # the official image; vllm-venv installs the release itself and needs a `lock`
+    image: vllm/vllm-openai:v0.27.1
+    python: "3.12"
+    has_nvcc: true
+    public_entrypoint: true
+# The options of 0.27.1, which podwright ships. For any other release take the snapshot anew, inside that release's own
+# environment: `python snapshot_flags.py` (images/engine/), and keep its output beside this file as flags/{name}.json.
+# Until then options are checked against the wrong release, and ENG020 says so.
+flags: flags/vllm-0.27.1.json
+features: [mtp-async-scheduling, native-anthropic]      # what rules may count on; leave out what the release lacks
+limits: [hybrid-prefix-cache-off-by-default]
+"""
+_TEXTS = {"model": _MODEL, "hardware": _HARDWARE, "engine": _ENGINE}
+_FOLDERS = {"profile": "profiles", "model": "models", "hardware": "hardware", "engine": "engines"}
 STARTING_PROFILE = "nemotron-ada"
 
 

@@ -34,6 +34,8 @@ def size_bytes(text: str | int) -> int:
 
 def token_count(text: str | int) -> int:
     """Tokens of `"256Ki"`, `"1M"` or a plain count. Raises ValueError for anything else."""
+    if str(text).strip().startswith("-"):
+        raise ValueError(f"a number of tokens is greater than 0, not {_shown(text)}; for max_model_len, `auto` takes the largest window that fits")
     number, suffix = _parts(text)
     if suffix not in _BINARY | _DECIMAL:
         raise ValueError(f"not a number of tokens: {_shown(text)}; write for instance 131072, 256Ki or 1M")

@@ -47,6 +47,12 @@ def test_wrong_unit_is_a_value_error(reader: object, value: object) -> None:
         reader(value)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("value", [-1, "-1", " -1 ", -1.0, "-256Ki"])
+def test_negative_tokens_are_told_of_auto(value: object) -> None:
+    with pytest.raises(ValueError, match=r"greater than 0.*`auto`"):
+        units.token_count(value)  # type: ignore[arg-type]
+
+
 def test_message_cuts_long_text() -> None:
     with pytest.raises(ValueError) as error:
         units.size_bytes("x" * 100_000)
