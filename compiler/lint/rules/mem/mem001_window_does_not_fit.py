@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import layer_kinds, speculation_method
+from compiler.lint.facts import is_hybrid, layer_kinds, mapping, speculation_method
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.units import GIB
 
@@ -53,7 +53,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     if speculation_method(subject) == "mtp" and 0 < memory.shortfall_gib <= head:
         fix = f"turn speculation off (without its draft head of {head:.2f} GiB a GPU it fits), or {fix}"
     if subject.setting("disable_hybrid_kv_cache_manager") and layer_kinds(subject) - {"full"}:
-        fix = f"remove disable_hybrid_kv_cache_manager, which plans every layer as a full one; or {fix}"
+        fix = "remove disable_hybrid_kv_cache_manager" + ("" if is_hybrid(subject) else f", which plans every layer as a full one; or {fix}")
+    elif is_hybrid(subject) and mapping(subject, "kv_transfer_config") and any("hybrid cache manager" in text for text in memory.reasons):
+        fix = "use a connector that keeps the hybrid cache manager on, or none"
     missing = f" ({memory.shortfall_gib:.2f} GiB are missing)" if memory.shortfall_gib > 0 else ""
     for reason in memory.reasons:
         if not reason.startswith("max_num_seqs"):

@@ -50,7 +50,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     forced, own = text(subject, "quantization"), subject.specs.model.quantization.method
     scheme = subject.specs.model.quantization.scheme
     if own is None and forced is not None and not any(forced in family for family in FAMILIES if family & OF_SCHEME.get(scheme, {forced})):
-        own = scheme if forced not in OF_SCHEME.get(scheme, {forced}) | {"compressed-tensors", "quark"} else forced
+        own = f"weights in {scheme}" if forced not in OF_SCHEME.get(scheme, {forced}) | {"compressed-tensors", "quark"} else forced
     if forced is None or own is None or forced == own or any({forced, own} <= family for family in FAMILIES):
         return
     yield Hit(
