@@ -35,7 +35,8 @@ def test_property_any_request_over_http(all_asked: list[tuple[str, Any, bool, tu
         nonlocal answer
         engine = Engine(v1__messages=any_answer, v1__chat__completions=any_answer, v1__embeddings=any_answer, tokenize=any_answer)
         async with pair(engine, mode=mode) as bridge:
-            for path, body, streamed, answer in all_asked:
+            for path, body, streamed, answered in all_asked:
+                answer = answered
                 if streamed and isinstance(body, dict):
                     body = {**body, "stream": True}
                 got = await asyncio.wait_for(bridge.ask("POST", path, json.dumps(body).encode()), 10)
