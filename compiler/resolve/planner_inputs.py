@@ -80,7 +80,7 @@ def effective_kv_dtype(model: ModelSpec, chosen: str | None) -> str:
 
 def _card(specs: SpecSet) -> CardMemory:
     gpu, host = specs.hardware.gpu, specs.hardware.host
-    return CardMemory(total_bytes=gpu.cuda_total, vram_mib=gpu.vram_mib, already_used_bytes=host.reserved or 0, name=gpu.name)
+    return CardMemory(total_bytes=gpu.cuda_total, vram_mib=gpu.vram_mib, already_used_bytes=host.reserved or 0, name=gpu.name, is_cpu=gpu.architecture == "cpu")
 
 
 def _weights(model: ModelSpec) -> Weights:

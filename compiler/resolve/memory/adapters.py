@@ -23,15 +23,18 @@ def lora_gib(inputs: MemoryInputs) -> Interval:
     if lora is None:
         return Interval(0.0, 0.0, 0.0)
     slot = lora.rank * lora.adapters * BYTES / inputs.pp / GIB
-    layers = inputs.shape.layers or sum(group.layers for group in inputs.groups) or USUAL_LAYERS
+    mixers = sum(group.layers for group in inputs.groups)
+    layers = inputs.shape.layers or mixers or USUAL_LAYERS
+    # Where more layers exist than mix tokens (Nemotron-H), the others are the MLPs; else each layer has one.
+    mlps = layers - mixers if 0 < mixers < layers else layers
     attention = sum(group.layers * _mixer_widths(group, inputs) for group in inputs.groups)
     if not inputs.groups:  # A measured geometry says nothing of its layers.
         attention = layers * (_column(3, _hidden(inputs), 2 * _hidden(inputs), inputs) + _row(_hidden(inputs), _hidden(inputs), inputs))
-    dense = 0.0 if inputs.shape.is_moe else layers * _mlp_widths(_intermediate(inputs), inputs)
+    dense = 0.0 if inputs.shape.is_moe else mlps * _mlp_widths(_intermediate(inputs), inputs)
     experts = 0.0
     if inputs.shape.is_moe and inputs.release >= (0, 12, 0):
         width = inputs.shape.moe_intermediate or _hidden(inputs) // 2
-        experts = layers * (inputs.shape.experts or 1) * _mlp_widths(width, inputs)
+        experts = mlps * (inputs.shape.experts or 1) * _mlp_widths(width, inputs)
     return Interval(0.7 * slot * (attention + dense), slot * (attention + dense + experts), 1.5 * slot * (attention + dense + experts))
 
 

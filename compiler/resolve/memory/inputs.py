@@ -24,13 +24,14 @@ class CardMemory:
 
     Give ``total_bytes`` (what CUDA reports) where it is known, else ``vram_mib`` (what nvidia-smi shows).
     ``already_used_bytes`` is what others hold before the engine starts: a desktop, the WSL2 tax.
-    ``name`` only serves the engine's defaults, which differ on an A100.
+    ``name`` and ``is_cpu`` only serve the engine's defaults, which differ on an A100 and on the CPU build.
     """
 
     total_bytes: int | None = None
     vram_mib: int | None = None
     already_used_bytes: int = 0
     name: str = ""
+    is_cpu: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a GPU of unknown or impossible size with ``ValueError``."""
@@ -258,18 +259,22 @@ class MemoryInputs:
 
     @property
     def batch(self) -> int:
-        """Tokens of one profiling batch: the asked value, else 8192 on a large card and 2048 elsewhere. Before 0.8
+        """Tokens of one profiling batch: the asked value, else 8192 on a large card and 2048 elsewhere (a rank, on a CPU). Before 0.8
         (the V0 engine) prompts were not chunked by default, so a batch was as long as the window."""
         if self.max_num_batched_tokens:
             return self.max_num_batched_tokens
         if self.release < (0, 8, 0):
             return max(2048, self.max_model_len)
+        if self.card.is_cpu:
+            return 2048 * self.tp * self.pp
         return 8192 if self.is_large_card else 2048
 
     @property
     def sequences(self) -> int:
-        """Sequences at once: the asked value, else 1024 on a large card and 256 elsewhere."""
-        return self.max_num_seqs or (1024 if self.is_large_card else 256)
+        """Sequences at once: the asked value, else 1024 on a large card, 128 a rank on a CPU and 256 elsewhere, but no more
+        than the batch has tokens (``arg_utils.py: get_batch_defaults``)."""
+        usual = 128 * self.tp * self.pp if self.card.is_cpu else 1024 if self.is_large_card else 256
+        return self.max_num_seqs or min(usual, self.batch)
 
     @property
     def spec_tokens(self) -> int:

@@ -101,6 +101,13 @@ def test_null_leaves_a_number_to_the_engine_and_the_plan_counts_with_the_engines
     assert left.memory == plan("nemotron-ada", {"profile": written, **hardware}).memory
 
 
+def test_engines_own_numbers_on_a_cpu_and_below_a_narrow_batch() -> None:
+    cpu = plan("tiny-cpu", {"profile": NULLS})
+    assert (cpu.engine.max_num_batched_tokens, cpu.engine.max_num_seqs) == (2048, 128)
+    narrow = plan("nemotron-ada", {"profile": {**NULLS, "engine_args": {"max_num_batched_tokens": 128, "max_num_seqs": None}}})
+    assert (narrow.engine.max_num_batched_tokens, narrow.engine.max_num_seqs) == (128, 128)
+
+
 WRONG = ("x", "", "-1", -1, 0, 1.5, True, False, None, (), (1, "x"), {}, {"method": "mtp"}, {"method": (), "num_speculative_tokens": "x"}, {"num_speculative_tokens": -4}, "auto", 10**17)
 NAMES = (
     "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "decode_context_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization",

@@ -359,3 +359,12 @@ def test_adapters_of_a_measured_geometry_follow_the_layers_of_the_shape() -> Non
     known = replace(measured, geometry=DENSE)
     assert lora_gib(measured).mid == pytest.approx(lora_gib(known).mid, rel=0.1)
     assert lora_gib(replace(measured, shape=ModelShape())).mid > 0.1
+
+
+def test_adapters_of_layers_that_are_mlps_alone_are_counted_once() -> None:
+    # Nemotron-H: 52 layers, of which 29 mix tokens and 23 hold experts.
+    shape = ModelShape(hidden=2688, heads=32, is_moe=True, experts=128, moe_intermediate=1856, layers=52)
+    mixers = (LayerGroup("full", 6, 2, 128), LayerGroup("mamba2", 23, state=StateDims(64, 64, 128, groups=8)))
+    made = replace(BASE, shape=shape, geometry=mixers, lora=Lora(1, 16))
+    without = lora_gib(replace(made, engine_release="0.11.0")).mid
+    assert lora_gib(made).mid - without == pytest.approx(23 * 128 * 3 * (2688 + 1856) * 16 * 2 / GIB)
