@@ -33,6 +33,7 @@ from compiler.schema.flags import Flag
 
 RULE = Rule(code="ENG005", name="value-of-wrong-type", severity=Severity.ERROR, traps=("numa-auto-fails",), refusal=True)
 
+WORDS = {"str": "text", "int": "a whole number", "float": "a number", "human_int": "a number such as 4096 or 4k"}
 HUMAN = re.compile(r"-?\d+|\d+(\.\d+)?[kKmMgGtT]i?")
 
 
@@ -44,7 +45,8 @@ def check(subject: Subject) -> Iterator[Hit]:
             continue
         values = setting.value if isinstance(setting.value, tuple) and flag.kind in ("list", "append") else (setting.value,)
         if not all(_fits(flag, value) for value in values):
-            wanted = "true or false" if flag.kind.startswith("switch") else (f"a list of {flag.type}" if flag.kind == "list" else flag.type)
+            one = WORDS.get(flag.type, flag.type)
+            wanted = "true or false" if flag.kind.startswith("switch") else (f"a list, each item {one}" if flag.kind == "list" else one)
             what = f"`{setting.name}: {setting.value}` cannot be read as {wanted}"
             yield Hit(option_place(subject, setting.name), what, "the engine's parser refuses it", f"write {wanted}", weight(subject))
 

@@ -39,6 +39,9 @@ RULE = Rule(
 )  # fmt: skip
 
 
+ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+
+
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each obstacle between connector and cache."""
     found = connectors(subject)
@@ -51,9 +54,9 @@ def check(subject: Subject) -> Iterator[Hit]:
     for setting, name in found:
         if name.startswith(WITHOUT_HYBRID_SUPPORT):
             yield from _unfit(subject, subject.setting_place(setting), name, fix)
-    allocator = environment(subject, "PYTORCH_CUDA_ALLOC_CONF") or environment(subject, "PYTORCH_ALLOC_CONF") or ""
-    if "expandable_segments:True" in allocator and not subject.setting("enable_cumem_allocator"):
-        yield Hit(place, f"{connector} with expandable segments", "the engine refuses: remapped pages break registered memory", "unset it")
+    allocator = next((name for name in ALLOCATOR if "expandable_segments:True" in (environment(subject, name) or "")), None)
+    if allocator and not subject.setting("enable_cumem_allocator"):
+        yield Hit(place, f"{connector} with expandable segments", "the engine refuses: remapped pages break registered memory", f"unset {allocator}")
 
 
 def _unfit(subject: Subject, place: Place, name: str, fix: str) -> Iterator[Hit]:

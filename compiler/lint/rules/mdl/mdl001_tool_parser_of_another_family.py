@@ -2,7 +2,7 @@
 
 ## What it flags
 A `tool_call_parser` that cannot read the model's tool format, differs from the model spec's parser (`qwen3_xml` and
-`qwen3_coder` are one), or belongs to another family than the model's. A warning where the model spec does not know
+`qwen3_coder` are one), or belongs to another family than the model's. Names that no release has are MDL003's. A warning where the model spec does not know
 the format.
 
 ## Why it hurts
@@ -51,7 +51,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     same_class = {"qwen3_xml", "qwen3_coder"}
     known, place = parsers.tool_format in READERS, option_place(subject, "tool_call_parser")
     why = "calls are not recognized: they arrive as text, and agents stop working"
-    if chosen is None:
+    if chosen is None or not (subject.setting("tool_parser_plugin") or subject.specs.flags.knows("tool_parsers", chosen)):
         return
     if readers and chosen not in readers and not {chosen, parsers.tool_call} <= same_class:
         written = parsers.tool_format or f"what {parsers.tool_call} reads"

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 
 RULE = Rule(code="MDL003", name="parser-unknown-to-release", severity=Severity.ERROR, refusal=True)
 
@@ -46,7 +47,8 @@ def check(subject: Subject) -> Iterator[Hit]:
             close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
             yield Hit(
                 subject.setting_place(setting),
-                f"release {subject.plan.engine.release} has no {setting} {name}",
+                f"vLLM {subject.specs.flags.release} has no {setting} {name}",
                 "the engine refuses at the start",
                 f"write {close[0]}" if close else f"choose one of {', '.join(sorted(known))}",
+                severity=weight(subject),
             )

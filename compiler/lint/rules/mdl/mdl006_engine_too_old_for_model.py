@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.facts import release, version
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.snapshots import weight
 
 RULE = Rule(
     code="MDL006", name="engine-too-old-for-model", severity=Severity.ERROR, refusal=True,
@@ -53,5 +54,5 @@ def check(subject: Subject) -> Iterator[Hit]:
         what = f"{slug} needs transformers {least}, the image has {transformers}"
         yield Hit(place, what, "transformers does not recognize the model, or misreads its inputs", fix)
     if not engine.preview and not subject.specs.flags.knows("model_architectures", needs.name):
-        what = f"release {engine.release} has no architecture {needs.name}"
-        yield Hit(place, what, "the engine does not know the model", fix)
+        what = f"vLLM {subject.specs.flags.release} has no architecture {needs.name}"
+        yield Hit(place, what, "the engine does not know the model", fix, weight(subject))

@@ -41,7 +41,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit when the swing could take the window."""
     memory = subject.plan.memory
     fixed = subject.setting("kv_cache_memory_bytes") is not None
-    if sm(subject) >= 120 and is_hybrid(subject) and not fixed and memory.kv_gib.mid - memory.needed_gib < MARGIN_GIB:
+    if memory.verdict != "refused" and sm(subject) >= 120 and is_hybrid(subject) and not fixed and memory.kv_gib.mid - memory.needed_gib < MARGIN_GIB:
         yield Hit(
             subject.setting_place("gpu_memory_utilization"),
             f"{memory.kv_gib.mid:.1f} GiB of cache for a window of {memory.needed_gib:.1f} GiB",

@@ -50,9 +50,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     dtype, kinds, have = kv_dtype(subject), layer_kinds(subject), subject.plan.hardware.compute_capability
     latent, attention = bool(kinds & LATENT_LAYERS), kinds & {"full", "sliding", "chunked"}
     heads = {layer.head_dim for layer in subject.specs.model.architecture.kv if layer.kind in ("full", "sliding", "chunked")}
+    told = name == "TRITON_ATTN" and dtype.startswith("fp8")  # KVC001 says it
+    fix = "leave attention_backend unset" if unserved is None else "leave attention_backend unset, and use a 16-bit cache"
     obstacles = (
         (not runs_on(subject, backend), f"it does not run on compute capability {have}"),
-        (not reads_cache(subject, str(name), backend, dtype), f"it cannot read a {dtype} cache here"),
+        (not reads_cache(subject, str(name), backend, dtype) and not told, f"it cannot read a {dtype} cache here"),
         (has_sinks(subject) and not reads_sinks(subject, str(name), backend, dtype), "the model has attention sinks"),
         (latent and "is_mla" not in backend.abilities, "the model has latent attention"),
         (bool(attention) and not latent and "is_mla" in backend.abilities, "the model has no latent attention"),
@@ -63,4 +65,4 @@ def check(subject: Subject) -> Iterator[Hit]:
         if applies:
             what = f"attention_backend {name} cannot serve {subject.plan.model.slug}: {why}"
             place, refused = subject.setting_place("attention_backend"), "the engine refuses while it builds the first layer"
-            yield Hit(place, what, refused, "leave attention_backend unset", soft)
+            yield Hit(place, what, refused, fix, soft)
