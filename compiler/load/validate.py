@@ -102,6 +102,8 @@ def _meaning(kind: type[Spec], route: Route) -> str:
     """What the key at `route` is for, from its description."""
     if not route:
         return "See docs/specs."
+    if route[-1] == "value":  # The value of a choice means what its key means.
+        return _meaning(kind, route[:-1])
     for model in _models_at(kind, route[:-1]):
         field = model.model_fields.get(str(route[-1]))
         if field is not None and field.description:
