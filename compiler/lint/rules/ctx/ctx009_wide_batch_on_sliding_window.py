@@ -2,7 +2,7 @@
 
 ## What it flags
 A model with sliding or chunked layers, `max_num_batched_tokens` of 16,384 or more, async scheduling not switched off,
-from release 0.26 on.
+from release 0.26 on. An error where the plan does not fit.
 
 ## Why it hurts
 Each request reserves its window plus all tokens in flight, and with async scheduling two batches are in flight: 70.79
@@ -43,4 +43,5 @@ def check(subject: Subject) -> Iterator[Hit]:
             f"two batches of {width:,} tokens are reserved for each request in the window layers",
             "a request of the full window asks for tens of GiB more than the window itself",
             "set max_num_batched_tokens to 8192 or less",
+            severity=Severity.ERROR if subject.plan.memory.verdict == "refused" else None,
         )

@@ -2,8 +2,8 @@
 
 ## What it flags
 `LMCacheConnectorV1` and its variants (also inside MultiConnector, or through `kv_offloading_backend: lmcache`) with a
-hybrid model or with the hybrid cache manager forced on (errors); any connector without
-hybrid support on a sliding-window model (a warning); a connector with `expandable_segments` in the allocator's
+hybrid model or with the hybrid cache manager forced on (errors); other connectors that are not known to support
+hybrids there, and any such on a sliding-window model (warnings); a connector with `expandable_segments` in the allocator's
 settings, or without its `kv_role` (errors).
 
 ## Why it hurts
@@ -30,8 +30,9 @@ from collections.abc import Iterator
 
 from compiler.diagnostics import Place, Severity
 from compiler.lint.connectors import WITHOUT_HYBRID_SUPPORT, connectors
-from compiler.lint.facts import environment, is_hybrid, layer_kinds, mapping
+from compiler.lint.facts import environment, is_hybrid, layer_kinds, mapping, release
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.resolve.connectors import COMBINED, keeps_hybrid_manager
 
 RULE = Rule(
     code="KVC016", name="connector-unfit-for-layers", severity=Severity.ERROR, refusal=True,
@@ -53,17 +54,19 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(place, f"{connector} without kv_role", "the engine refuses a connector without its role", "set kv_role to kv_both")
     for setting, name in found:
         if name.startswith(WITHOUT_HYBRID_SUPPORT):
-            yield from _unfit(subject, subject.setting_place(setting), name, fix)
+            yield from _unfit(subject, subject.setting_place(setting), name, fix, None)
+        elif name != COMBINED and not keeps_hybrid_manager({"kv_connector": name}, release(subject)):
+            yield from _unfit(subject, subject.setting_place(setting), name, fix, Severity.WARNING)
     allocator = next((name for name in ALLOCATOR if "expandable_segments:True" in (environment(subject, name) or "")), None)
     if allocator and not subject.setting("enable_cumem_allocator"):
         yield Hit(place, f"{connector} with expandable segments", "the engine refuses: remapped pages break registered memory", f"unset {allocator}")
 
 
-def _unfit(subject: Subject, place: Place, name: str, fix: str) -> Iterator[Hit]:
+def _unfit(subject: Subject, place: Place, name: str, fix: str, severity: Severity | None) -> Iterator[Hit]:
     if is_hybrid(subject):
-        yield Hit(place, f"{name} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix)
+        yield Hit(place, f"{name} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix, severity)
     if subject.setting("disable_hybrid_kv_cache_manager") is False:
-        yield Hit(place, f"{name} with the hybrid cache manager forced on", "the connector refuses it", fix)
+        yield Hit(place, f"{name} with the hybrid cache manager forced on", "the connector refuses it", fix, severity)
     if layer_kinds(subject) & {"sliding", "chunked"}:
         why = "the hybrid manager is turned off, and window layers then cost as much as full ones"
         yield Hit(place, f"{name} with sliding-window layers", why, fix, severity=Severity.WARNING)

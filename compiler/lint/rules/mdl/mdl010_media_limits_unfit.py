@@ -45,7 +45,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     videos, images = limits.get("video", 0), limits.get("image")
     if videos:
-        yield Hit(place, f"{videos} videos may be sent in a request", "a video blows the activation budget up", "allow 0 videos")
+        yield Hit(place, f"videos may be sent: {videos} in a request", "a video blows the activation budget up", "allow 0 videos")
     closed = images == 0 or subject.setting("language_model_only") is True
     if closed and subject.plan.model.multimodal and (workload is None or workload.uses_images):
         what = f"{subject.plan.model.slug} sees, but no image may be sent"
