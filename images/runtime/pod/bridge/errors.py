@@ -133,13 +133,13 @@ class Overflow:
         return f"input length and `max_tokens` exceed context limit: {self.prompt} + {self.asked} > {self.window}"
 
 
-_WINDOW = re.compile(r"maximum (?:context|model) length (?:is|of) (\d+)|maximum input length of (\d+) tokens")
+_WINDOW = re.compile(r"maximum (?:context|model) length (?:is|of) (\d+)|maximum input length of (\d+) tokens|max_model_len=(?:max_total_tokens=)?(\d+)")
 _PROMPT = (re.compile(r"prompt contains (at least )?(\d+) input tokens"), re.compile(r"has (at least )?(\d+) input tokens"),
            re.compile(r"resulted in (at least )?(\d+) tokens"), re.compile(r"\((at least )?(\d+) in the messages"),
            re.compile(r"upper bound for (\d+)()"),
            re.compile(r"prompt \(length (at least )?(\d+)\)"), re.compile(r"input \((at least )?(\d+) tokens\)"),
            re.compile(r"requested (at least )?(\d+) tokens"))  # fmt: skip
-_ASKED = re.compile(r"requested (\d+) output tokens|too large: (\d+)|(\d+) in the completion")
+_ASKED = re.compile(r"requested (\d+) output tokens|too large: (\d+)|(\d+) in the completion|max(?:_completion)?_tokens=(\d+) cannot be greater")
 
 
 def overflow_of(text: str) -> Overflow | None:
@@ -155,7 +155,8 @@ def overflow_of(text: str) -> Overflow | None:
             if pattern.pattern.startswith("upper"):
                 return Overflow(limit, max(int(found[1]), limit) + 1, output, exact=False)
             return Overflow(limit, int(found[2]), output, exact=not found[1])
-    return None
+    # An answer longer than the whole window is refused before the prompt is looked at: at least one token is in it.
+    return Overflow(limit, 1, output, exact=False) if output > limit else None
 
 
 def refuses_budget(status: int, text: str) -> bool:

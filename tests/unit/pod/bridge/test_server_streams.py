@@ -404,10 +404,17 @@ def test_an_engine_that_refuses_budgets_is_asked_without() -> None:
     run(work())
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_shorter() -> None:
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (4000, "This model's maximum context length is 4096 tokens. However, you requested 4000 output tokens and your prompt contains at least 97 input tokens, for a total of at least 4097 tokens."),
+        (9000, "max_tokens=9000 cannot be greater than max_model_len=max_total_tokens=4096. Please request fewer output tokens."),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_asked_for_shorter(asked: int, words: str) -> None:
     def picky(peer: Peer) -> None:
         if peer.asked.json["max_tokens"] > 2096:
-            peer.whole(400, {"error": {"message": "This model's maximum context length is 4096 tokens. However, you requested 4000 output tokens and your prompt contains at least 97 input tokens, for a total of at least 4097 tokens."}})
+            peer.whole(400, {"error": {"message": words}})
         else:
             peer.text("Hi")
 
@@ -415,11 +422,11 @@ def test_an_answer_that_does_not_fit_is_asked_for_shorter() -> None:
         engine = Engine(v1__chat__completions=picky, tokenize=lambda peer: peer.whole(200, {"count": 2000}))
         async with pair(engine) as bridge:
             client = await bridge.client()
-            client.send("POST", "/v1/messages", {**STREAMED, "max_tokens": 4000})
+            client.send("POST", "/v1/messages", {**STREAMED, "max_tokens": asked})
             assert (await whole_of(client)).events[-1] == "message_stop"
-            assert [asked.json["max_tokens"] for asked in engine.of(CHAT)] == [4000, 2096]
+            assert [one.json["max_tokens"] for one in engine.of(CHAT)] == [asked, 2096]
             engine.answers["/tokenize"] = lambda peer: peer.whole(200, {"count": 5000})
-            got = await bridge.ask("POST", "/v1/messages", {**STREAMED, "max_tokens": 4000})
+            got = await bridge.ask("POST", "/v1/messages", {**STREAMED, "max_tokens": asked})
             assert got.status == 400 and got.json["error"]["message"].startswith("prompt is too long: 5000 tokens > 4096 maximum")
 
     run(work())
