@@ -55,7 +55,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         (gemma, "text of one session can appear in another", None),
         (step, "the head's tensors have another shape than the engine expects", Severity.ERROR),
         (method == "mtp" and packed and quantizer in ("inc", "auto_round"), "the draft head silently runs unquantized, larger than planned", None),
-        (is_hybrid(subject) and flashinfer, "the graph estimate turns negative, and the cache is sized a GiB too large", None),
+        (is_hybrid(subject) and flashinfer and subject.setting("kv_cache_memory_bytes") is None, "the graph estimate turns negative, and the cache is sized a GiB too large", None),
     )
     for applies, why, severity in faults:
         if applies:
