@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -65,7 +66,8 @@ def written(bundle: Bundle, folder: Path) -> bool:
 
     The files go to a temporary folder beside it, which then takes the old one's place, so a full disk, a signal or a
     killed program leaves the old bundle as it was. Raises OSError when the place cannot be written, or holds something
-    that is not a bundle: a folder without bundle.lock is somebody's work, and is never replaced.
+    that is not a bundle: a folder without bundle.lock is somebody's work, and is never replaced. Files that the old
+    bundle.lock does not name are the owner's (secrets.env, notes): they are taken over.
     """
     if not drift(bundle, folder):
         return False
@@ -76,6 +78,9 @@ def written(bundle: Bundle, folder: Path) -> bool:
     try:
         for artifact in bundle.artifacts:
             _write_file(artifact, staging)
+        for path in owners_files(folder) - bundle.by_path().keys():
+            (staging / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(folder / path, staging / path)
         staging.chmod(0o755)
         _swap(staging, folder)
     finally:
@@ -95,14 +100,24 @@ def write_text(file: Path, text: str) -> None:
 
 
 def drift(bundle: Bundle, folder: Path) -> list[str]:
-    """Paths whose content or mode on disk differs from the bundle, or that only one of the two has."""
+    """Paths whose content or mode on disk differs from the bundle, or that only one of the two has; the owner's files do not count."""
+    owners = owners_files(folder)
     expected = {a.path: (a.content, a.mode) for a in bundle.artifacts}
     found: dict[str, tuple[bytes, int]] = {}
     if folder.is_dir():
         for file in folder.rglob("*"):
             if file.is_file():
                 found[file.relative_to(folder).as_posix()] = (file.read_bytes(), file.stat().st_mode & 0o777)
-    return sorted(path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path))
+    return sorted(path for path in expected.keys() | (found.keys() - owners) if expected.get(path) != found.get(path))
+
+
+def owners_files(folder: Path) -> set[str]:
+    """Files in a bundle's folder that podwright did not write, by the bundle.lock that lies there; none where there is no such lock."""
+    try:
+        written_before = set(json.loads((folder / LOCK_NAME).read_text("utf-8"))["outputs"]) | {LOCK_NAME}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file() and f.relative_to(folder).as_posix() not in written_before}
 
 
 def _write_file(artifact: Artifact, folder: Path) -> None:

@@ -103,7 +103,7 @@ def test_check_finds_drift_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     podwright("build", "tiny-cpu", "--out", tmp_path)
     assert podwright("build", "tiny-cpu", "--out", tmp_path, "--check").code == Exit.OK
-    for change in (lambda f: (f / "PLAN.md").write_text("x"), lambda f: (f / "extra").write_text("x"), lambda f: (f / "bootstrap.sh").chmod(0o600), lambda f: (f / "manifest.json").unlink()):
+    for change in (lambda f: (f / "PLAN.md").write_text("x"), lambda f: (f / "bootstrap.sh").chmod(0o600), lambda f: (f / "manifest.json").unlink()):
         podwright("build", "tiny-cpu", "--out", tmp_path)
         change(tmp_path / "tiny-cpu")
         before = contents(tmp_path)

@@ -169,3 +169,17 @@ def test_write_text_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(KeyboardInterrupt):
         write_text(file, "new")
     assert contents(tmp_path) == {"a/b.md": "é".encode()}
+
+
+def test_files_of_the_owner_survive_a_rebuild_and_are_no_drift(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    lock = Artifact("bundle.lock", b'{"outputs": {"a.txt": "", "gone.txt": ""}}')
+    written(Bundle.of("p", [Artifact("a.txt", b"1"), Artifact("gone.txt", b"1"), lock]), folder)
+    (folder / "secrets.env").write_text("KEY=1\n")
+    (folder / "secrets.env").chmod(0o600)
+    after = Bundle.of("p", [Artifact("a.txt", b"2"), Artifact("bundle.lock", b'{"outputs": {"a.txt": ""}}')])
+    assert drift(after, folder) == ["a.txt", "bundle.lock", "gone.txt"]
+    assert written(after, folder)
+    assert sorted(f.name for f in folder.iterdir()) == ["a.txt", "bundle.lock", "secrets.env"]
+    assert (folder / "secrets.env").stat().st_mode & 0o777 == 0o600
+    assert drift(after, folder) == []
