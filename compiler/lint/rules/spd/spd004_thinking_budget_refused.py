@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import environment, environment_place, older, speculation_method, speculation_place
+from compiler.lint.facts import environment, environment_place, older, on_gpu, speculation_method, speculation_place
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
@@ -52,7 +52,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if budgets and plan.model.reasoning and not subject.setting("reasoning_parser"):
         what = "the bridge sends thinking budgets, and the engine has no reasoning parser"
         yield Hit(subject.place("profile", "bridge"), what, "each is answered 400", "set reasoning_parser")
-    if not on_v2 or not plan.model.reasoning or budgets:
+    if not on_v2 or not on_gpu(subject) or not plan.model.reasoning or budgets:
         return
     lost = "Claude Code's effort levels have no effect on this endpoint"
     if speculation_method(subject) != "dspark":
