@@ -45,7 +45,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         importlib.import_module("httptools")
     except ImportError:
-        return _failed(UNAVAILABLE, f"httptools is not installed. The bridge needs {LIBRARIES}, which every vLLM image has; elsewhere: pip install 'podwright[bridge]'")
+        why = f"httptools is not installed. The bridge needs {LIBRARIES}, which every vLLM image has"
+        return _failed(UNAVAILABLE, f"{why}; elsewhere: pip install 'podwright[bridge]'")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 1 << 16)), hard))
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -19,14 +19,14 @@ from pod.bridge.live import Sweep
 from pod.bridge.messages import Messages
 from pod.bridge.relays import Relays, forwarded_headers
 from pod.bridge.server import Server
-from pod.bridge.settings import Settings, SettingsError
+from pod.bridge.settings import Settings, SettingsError, is_loopback
 from pod.bridge.stats import Stats
 from pod.bridge.upstream import MAX_REQUESTS
 
 Route = Callable[[Exchange], Awaitable[None] | None]
 RELAYED = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize")
 # Asked by load balancers and by Claude Code before it has sent a key.
-OPEN = frozenset({("HEAD", "/"), ("GET", "/"), ("GET", "/health"), ("HEAD", "/health"), ("GET", "/ready"), ("HEAD", "/ready"), ("OPTIONS", "*")})
+OPEN = frozenset((method, path) for method in ("HEAD", "GET") for path in ("/", "/health", "/ready"))
 # What a pod's host grants a container between SIGTERM and SIGKILL is seldom more than 30 s.
 DRAIN_S = 25.0
 _EXPOSED = "request-id, retry-after, x-should-retry"
@@ -38,7 +38,8 @@ def keys_of(settings: Settings, environ: Mapping[str, str]) -> dict[bytes, str]:
     for name, env in settings.keys:
         value = environ.get(env, "").strip()
         if not value:
-            raise SettingsError(f"the variable {env} is empty or not set, so nobody could show its key; set it, or leave the key out to listen on this machine only")
+            raise SettingsError(f"the variable {env} is empty or not set, so nobody could show its key; set it, "
+                                "or leave the key out to listen on this machine only")  # fmt: skip
         keys[hashlib.sha256(value.encode()).digest()] = name
     return keys
 
@@ -115,7 +116,7 @@ class App:
     def _foreign(self, request: Request) -> ApiError | None:
         """Without a key, any page in a browser on this machine could use the model: only known pages may."""
         origin = request.headers.get("origin")
-        if origin is None or self._keys or origin in self.settings.cors_origins or urlsplit(origin).netloc == request.headers.get("host"):
+        if origin is None or self._keys or origin in self.settings.cors_origins or _is_own_page(origin, request.headers.get("host", "")):
             return None
         return ApiError(403, "Web pages may call this server only with a key, or named by --cors-origin.")
 
@@ -219,7 +220,14 @@ class App:
             exchange.refuse(ApiError(405, "Web pages may not call this server; name them by --cors-origin."))
             return
         asked = exchange.request.headers.get("access-control-request-headers", "content-type")
-        exchange.answer(204, b"", {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": asked, "access-control-max-age": "600"})
+        allowed = {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": asked, "access-control-max-age": "600"}
+        exchange.answer(204, b"", allowed)
+
+
+def _is_own_page(origin: str, host: str) -> bool:
+    """A page that came from this server, by a name that nobody else can make point here."""
+    address = urlsplit(origin)
+    return address.netloc == host and is_loopback(address.hostname or "")
 
 
 def _route_of(request: Request) -> tuple[str, str]:

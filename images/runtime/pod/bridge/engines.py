@@ -72,7 +72,7 @@ class Engines:
 
     async def known(self) -> None:
         """Asks the engines for the names and windows that nobody has told; one that does not answer is left for later."""
-        if all(model.names and model.context_window for model in self.models):
+        if all((model.names and model.context_window) or model.upstream in self._told for model in self.models):
             return
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
@@ -87,16 +87,15 @@ class Engines:
 
     async def _ask(self) -> None:
         for model in self.models:
-            now = time.monotonic()
-            is_known = model.names and model.context_window
-            if is_known or model.upstream in self._told or now - self._asked.get(model.upstream, float("-inf")) < RETRY_S:
+            is_known = (model.names and model.context_window) or model.upstream in self._told
+            if is_known or time.monotonic() - self._asked.get(model.upstream, float("-inf")) < RETRY_S:
                 continue
-            self._asked[model.upstream] = now
             try:
                 status, body = await self.of(model).fetch("GET", "/v1/models", seconds=ASK_S, extra=True)
                 told = _told(loads(body)) if status == 200 else None
             except (ApiError, BadJsonError):
                 told = None
+            self._asked[model.upstream] = time.monotonic()
             if told is not None:
                 self._told[model.upstream] = told
         self._complete()

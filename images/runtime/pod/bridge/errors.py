@@ -133,13 +133,15 @@ class Overflow:
         return f"input length and `max_tokens` exceed context limit: {self.prompt} + {self.asked} > {self.window}"
 
 
-_WINDOW = re.compile(r"maximum (?:context|model) length (?:is|of) (\d+)|maximum input length of (\d+) tokens|max_model_len=(?:max_total_tokens=)?(\d+)")
+_WINDOW = re.compile(r"maximum (?:context|model) length (?:is|of) (\d+)|maximum input length of (\d+) tokens"
+                     r"|max_model_len=(?:max_total_tokens=)?(\d+)")  # fmt: skip
 _PROMPT = (re.compile(r"prompt contains (at least )?(\d+) input tokens"), re.compile(r"has (at least )?(\d+) input tokens"),
            re.compile(r"resulted in (at least )?(\d+) tokens"), re.compile(r"\((at least )?(\d+) in the messages"),
            re.compile(r"upper bound for (\d+)()"),
            re.compile(r"prompt \(length (at least )?(\d+)\)"), re.compile(r"input \((at least )?(\d+) tokens\)"),
            re.compile(r"requested (at least )?(\d+) tokens"))  # fmt: skip
-_ASKED = re.compile(r"requested (\d+) output tokens|too large: (\d+)|(\d+) in the completion|max(?:_completion)?_tokens=(\d+) cannot be greater")
+_ASKED = re.compile(r"requested (\d+) output tokens|too large: (\d+)|(\d+) in the completion"
+                    r"|max(?:_completion)?_tokens=(\d+) cannot be greater")  # fmt: skip
 
 
 def overflow_of(text: str) -> Overflow | None:

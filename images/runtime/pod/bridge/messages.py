@@ -127,7 +127,8 @@ class Messages:
             body = better
         raise errors.from_upstream(answer.status, answer.headers, refusal)
 
-    async def _better(self, made: Translation, body: dict[str, Any], status: int, refusal: bytes, request: Request) -> dict[str, Any] | None:
+    async def _better(self, made: Translation, body: dict[str, Any], status: int, refusal: bytes,
+                      request: Request) -> dict[str, Any] | None:  # fmt: skip
         """A request that the engine will rather take, or None."""
         record, text = request.record, errors.text_of(refusal)
         if errors.refuses_budget(status, text) and (lighter := _without_budget(body, record)) != body:

@@ -23,7 +23,8 @@ from pod.bridge.upstream import Answer
 
 # Headers that belong to one connection, or that the bridge writes itself: the engine's are not handed on.
 _OWN = frozenset((
-    "connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade", "date", "server", "request-id", "x-request-id",
+    "connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade", "date", "server", "request-id",
+    "x-request-id",
 ))  # fmt: skip
 _FORWARDED = ("anthropic-version", "anthropic-beta", "traceparent", "tracestate", "user-agent", "accept", "x-claude-code-session-id")
 

@@ -177,14 +177,15 @@ class _Connection(asyncio.Protocol):
         self._release()
         is_long = self._size > MAX_HEAD
         request = self._request = Request("?", b"", {})
-        self._server.refused[id(request)] = ApiError(
-            431 if is_long else 400, "The request's head is too large." if is_long else "The request is no HTTP/1.1 that this server reads.")  # fmt: skip
+        long, other = ApiError(431, "The request's head is too large."), ApiError(400, "The request is no HTTP/1.1 that this server reads.")
+        self._server.refused[id(request)] = long if is_long else other
         self._waiting.append((request, False, True))
 
     def _without_upgrade(self) -> bytes:
         """The head once more, for a new parser: Java's client asks for HTTP/2 on the way, and takes it well that it gets none."""
         lines = [b"%b %b HTTP/1.1" % (self._parser.get_method(), self._target)]
-        lines += [f"{name}: {value}".encode("latin-1") for name, value in self._fields.items() if name not in ("upgrade", "connection", "http2-settings")]
+        kept = {name: value for name, value in self._fields.items() if name not in ("upgrade", "connection", "http2-settings")}
+        lines += [f"{name}: {value}".encode("latin-1") for name, value in kept.items()]
         self._parser = httptools.HttpRequestParser(self)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 

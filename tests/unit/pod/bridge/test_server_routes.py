@@ -69,7 +69,10 @@ def test_unknown_route_and_method() -> None:
     async def work() -> None:
         async with pair(Engine()) as bridge:
             client = await bridge.client()
-            for method, path, status, kind in (("GET", "/nope", 404, "not_found_error"), ("GET", "/v1/messages", 405, "invalid_request_error")):
+            for method, path, status, kind in (
+                ("GET", "/nope", 404, "not_found_error"),
+                ("GET", "/v1/messages", 405, "invalid_request_error"),
+            ):
                 client.send(method, path)
                 got = await client.get()
                 assert (got.status, got.json["error"]["type"]) == (status, kind)
@@ -80,7 +83,9 @@ def test_unknown_route_and_method() -> None:
     run(work())
 
 
-@pytest.mark.parametrize("shown", [{"x-api-key": "key-one"}, {"authorization": "Bearer key-one"}, {"authorization": "bearer key-one", "x-api-key": "wrong"}])
+@pytest.mark.parametrize(
+    "shown", [{"x-api-key": "key-one"}, {"authorization": "Bearer key-one"}, {"authorization": "bearer key-one", "x-api-key": "wrong"}]
+)
 def test_right_key(shown: dict[str, str]) -> None:
     async def work() -> None:
         engine = Engine(v1__chat__completions=whole)
@@ -93,12 +98,20 @@ def test_right_key(shown: dict[str, str]) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("shown", [{}, {"x-api-key": "key-on"}, {"authorization": "Basic key-one"}, {"authorization": "Bearer "}, {"x-api-key": ""}])
+@pytest.mark.parametrize(
+    "shown", [{}, {"x-api-key": "key-on"}, {"authorization": "Basic key-one"}, {"authorization": "Bearer "}, {"x-api-key": ""}]
+)
 def test_wrong_key(shown: dict[str, str]) -> None:
     async def work() -> None:
         engine = Engine(v1__chat__completions=whole)
         async with pair(engine, keys=(("laptop", "KEY"),), environ={"KEY": "key-one"}) as bridge:
-            for method, path in (("POST", "/v1/messages"), ("GET", "/v1/models"), ("GET", "/metrics"), ("POST", "/tokenize"), ("GET", "/nope")):
+            for method, path in (
+                ("POST", "/v1/messages"),
+                ("GET", "/v1/models"),
+                ("GET", "/metrics"),
+                ("POST", "/tokenize"),
+                ("GET", "/nope"),
+            ):
                 got = await bridge.ask(method, path, REQUEST if method == "POST" else None, shown)
                 assert (got.status, got.json["error"]["type"]) == (401, "authentication_error")
             for path in ("/health", "/ready", "/"):
@@ -133,9 +146,15 @@ def test_web_pages() -> None:
         async with pair(Engine(v1__chat__completions=whole), cors_origins=("https://good.test",)) as bridge:
             bad = await bridge.ask("POST", "/v1/messages", REQUEST, {"origin": "https://evil.test"})
             assert bad.status == 403 and "access-control-allow-origin" not in bad.headers
+            rebound = await bridge.ask("POST", "/v1/messages", REQUEST, {"origin": "http://evil.test:8080", "host": "evil.test:8080"})
+            assert rebound.status == 403
+            own = await bridge.ask("POST", "/v1/messages", REQUEST, {"origin": "http://localhost:8080", "host": "localhost:8080"})
+            assert own.status == 200
             good = await bridge.ask("POST", "/v1/messages", REQUEST, {"origin": "https://good.test"})
             assert good.status == 200 and good.headers["access-control-allow-origin"] == "https://good.test"
-            asked = await bridge.ask("OPTIONS", "/v1/messages", None, {"origin": "https://good.test", "access-control-request-headers": "x-api-key"})
+            asked = await bridge.ask(
+                "OPTIONS", "/v1/messages", None, {"origin": "https://good.test", "access-control-request-headers": "x-api-key"}
+            )
             assert asked.status == 204 and asked.headers["access-control-allow-headers"] == "x-api-key"
             refused = await bridge.ask("OPTIONS", "/v1/messages", None, {"origin": "https://evil.test"})
             assert refused.status == 405 and "access-control-allow-origin" not in refused.headers
@@ -217,7 +236,13 @@ def test_metrics_are_the_engines_and_its_own() -> None:
             await bridge.ask("POST", "/v1/messages", STREAMED)
             text = (await bridge.ask("GET", "/metrics")).body.decode()
             assert text.startswith("vllm:num_requests_running 3\n")
-            for line in ('requests_total{route="/v1/messages",status="200"} 1', 'tokens_total{kind="cached"} 16', 'tokens_total{kind="input"} 4', "first_token_seconds_count 1", "engine_up 1"):
+            for line in (
+                'requests_total{route="/v1/messages",status="200"} 1',
+                'tokens_total{kind="cached"} 16',
+                'tokens_total{kind="input"} 4',
+                "first_token_seconds_count 1",
+                "engine_up 1",
+            ):
                 assert f"podwright_bridge_{line}\n" in text
 
     run(work())
@@ -277,7 +302,9 @@ def test_http_1_0_and_an_upgrade_that_is_not_taken() -> None:
             data = await client.reader.read()
             assert b"transfer-encoding" not in data and data.endswith(b'"message_stop"}\n\n')
             client = await bridge.client()
-            client.send("POST", "/v1/messages", STREAMED, {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "x"})
+            client.send(
+                "POST", "/v1/messages", STREAMED, {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "x"}
+            )
             assert (await client.get()).events[-1] == "message_stop"
 
     run(work())

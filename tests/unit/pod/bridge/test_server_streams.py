@@ -164,6 +164,7 @@ def test_many_aborted_streams_leave_nothing() -> None:
 
         engine = Engine(v1__chat__completions=endless)
         async with pair(engine) as bridge:
+
             async def one() -> None:
                 client = await bridge.client()
                 client.send("POST", "/v1/messages", STREAMED)
@@ -273,7 +274,7 @@ def test_failures_before_the_first_byte_keep_a_status(answer: Any, status: int, 
 
 @pytest.mark.parametrize(
     "last",
-    [b"", b"zz\r\n", b'7\r\ndata: {\r\n2\r\n\n\n\r\n', b'23\r\ndata: {"error": {"message": "died"}}\n\n\r\n'],
+    [b"", b"zz\r\n", b"7\r\ndata: {\r\n2\r\n\n\n\r\n", b'23\r\ndata: {"error": {"message": "died"}}\n\n\r\n'],
 )
 def test_failures_after_the_first_byte_are_events(last: bytes) -> None:
     async def dies(peer: Peer) -> None:
@@ -407,7 +408,10 @@ def test_an_engine_that_refuses_budgets_is_asked_without() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (4000, "This model's maximum context length is 4096 tokens. However, you requested 4000 output tokens and your prompt contains at least 97 input tokens, for a total of at least 4097 tokens."),
+        (
+            4000,
+            "This model's maximum context length is 4096 tokens. However, you requested 4000 output tokens and your prompt contains at least 97 input tokens, for a total of at least 4097 tokens.",
+        ),
         (9000, "max_tokens=9000 cannot be greater than max_model_len=max_total_tokens=4096. Please request fewer output tokens."),
     ],
 )
@@ -451,7 +455,9 @@ def test_an_engine_that_serves_another_model_now() -> None:
         def picky(peer: Peer) -> None:
             peer.text("Hi") if peer.asked.json["model"] == name else peer.whole(404, {"error": {"message": "The model does not exist."}})
 
-        engine = Engine(v1__chat__completions=picky, v1__models=lambda peer: peer.whole(200, {"data": [{"id": name, "max_model_len": 4096}]}))
+        engine = Engine(
+            v1__chat__completions=picky, v1__models=lambda peer: peer.whole(200, {"data": [{"id": name, "max_model_len": 4096}]})
+        )
         async with pair(engine) as bridge:
             assert (await bridge.ask("POST", "/v1/messages", STREAMED)).status == 200
             name = "other"
