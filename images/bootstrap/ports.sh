@@ -28,7 +28,7 @@ port_is_free() {
   printf -v hex '%04X' "$1"
   while read -r port inode; do
     if [ "$port" = "$hex" ]; then
-      fatal "port $1 is taken by $(socket_owner "$inode")" "stop that program, or start a new pod with VL_PORT (engine) or VL_PROXY_PORT (endpoint) set to a free port"
+      fatal "port $1 is taken by $(socket_owner "$inode")" "stop that program, or give the profile another engine_port or bridge.port and build it again"
     fi
   done <<<"$2"
 }

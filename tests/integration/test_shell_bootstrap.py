@@ -102,7 +102,7 @@ def test_taken_port_is_fatal_and_names_its_owner(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         outcome = FakePod(tmp_path, plan_with(network=NetworkPlan((), 8080, port, "127.0.0.1", (port,), ()))).run()
     assert f"port {port} is taken by process {os.getpid()}" in outcome.fatal
-    assert "VL_PORT" in outcome.fatal
+    assert "engine_port" in outcome.fatal
 
 
 def test_another_port_is_the_cure_for_a_taken_one(tmp_path: Path) -> None:
