@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the bridge's real clients: Claude Code and the official SDKs for Python and TypeScript, each in a folder of its own
-# below PODWRIGHT_REAL_PARTS_DIR. Prints that directory on the last line of stdout. Quick when they are already there.
+# below PODWRIGHT_REAL_PARTS_DIR, and Chromium for the live page. Prints that directory on the last line of stdout. Quick when they are already there.
 #
 # Exit status 3, with a line that begins with SKIPPED: no npm on this machine.
 set -euo pipefail
@@ -38,6 +38,10 @@ main() {
     "$parts/sdk/bin/python" -m pip install --quiet --disable-pip-version-check "anthropic==$python_sdk_version" >&2
   fi
   "$parts/claude-code/node_modules/.bin/claude" --version >&2
+  if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    say "installing chromium"
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >&2 || say "SKIPPED: no chromium for the live page"
+  fi
   printf '%s\n' "$parts"
 }
 

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlsplit
 
+from pod.bridge import console
 from pod.bridge.engines import ASK_S, Engines
 from pod.bridge.errors import ApiError
 from pod.bridge.exchange import Exchange, Request
@@ -26,7 +27,7 @@ from pod.bridge.upstream import MAX_REQUESTS
 Route = Callable[[Exchange], Awaitable[None] | None]
 RELAYED = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize")
 # Asked by load balancers and by Claude Code before it has sent a key.
-OPEN = frozenset((method, path) for method in ("HEAD", "GET") for path in ("/", "/health", "/ready"))
+OPEN = frozenset((method, path) for method in ("HEAD", "GET") for path in ("/", "/health", "/ready", "/console"))
 # What a pod's host grants a container between SIGTERM and SIGKILL is seldom more than 30 s.
 DRAIN_S = 25.0
 _EXPOSED = "request-id, retry-after, x-should-retry"
@@ -72,6 +73,7 @@ class App:
             ("HEAD", "/"): self._root, ("GET", "/"): self._root,
             ("GET", "/health"): self._health, ("HEAD", "/health"): self._health,
             ("GET", "/ready"): self._ready, ("HEAD", "/ready"): self._ready,
+            ("GET", "/console"): self._console, ("GET", "/console/data"): self._console_data,
             ("GET", "/metrics"): self._metrics, ("GET", "/v1/models"): self._models, ("GET", "/v1/models/*"): self._model,
             **{("POST", path): relays.relay for path in RELAYED},
         }  # fmt: skip
@@ -199,11 +201,14 @@ class App:
         name = request.path.removeprefix("/v1/models/")
         exchange.answer_json(200, self.engines.names.entry(name, anthropic="anthropic-version" in request.headers))
 
-    async def _metrics(self, exchange: Exchange) -> None:
+    async def _engine_metrics(self) -> tuple[int, bytes]:
         try:
-            status, engine = await self.engines.first.fetch("GET", "/metrics", seconds=ASK_S, extra=True)
+            return await self.engines.first.fetch("GET", "/metrics", seconds=ASK_S, extra=True)
         except ApiError:
-            status, engine = 503, b""
+            return 503, b""
+
+    async def _metrics(self, exchange: Exchange) -> None:
+        status, engine = await self._engine_metrics()
         gauges = [
             ("engine_up", "Whether the engine gave its metrics.", float(status == 200)),
             ("requests_at_engine", "Requests under way at the engines.", float(sum(u.active for u in self.engines.all))),
@@ -213,6 +218,17 @@ class App:
         ]
         text = (engine.rstrip(b"\n") + b"\n" if status == 200 and engine else b"") + self.stats.text(gauges).encode()
         exchange.answer(200, text, {"content-type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    def _console(self, exchange: Exchange) -> None:
+        exchange.answer(200, console.PAGE, console.PAGE_HEADERS)
+
+    async def _console_data(self, exchange: Exchange) -> None:
+        status, engine = await self._engine_metrics()
+        names = [name for model in self.engines.models for name in model.names[:1]]
+        # This request itself is not worth showing.
+        now = self.server.requests - 1
+        shown = console.data(self.stats, self.sweep, mode=self.settings.mode, models=names, requests=now, engine=engine if status == 200 else None)
+        exchange.answer_json(200, shown)
 
     def _options(self, exchange: Exchange) -> None:
         """A browser asks whether a page may call; only pages named in the settings may."""

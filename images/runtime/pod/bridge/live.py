@@ -6,8 +6,9 @@ One sweep looks after all of them: no timer, task or queue belongs to a single s
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from pod.bridge import errors
@@ -54,6 +55,9 @@ class Sweep:
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(list(self._all))
 
     def add(self, live: Live) -> None:
         """Looks after one more; the sweep runs while there is one."""
@@ -118,6 +122,14 @@ class Live:
     def fail(self, error: ApiError) -> None:
         """Ends it with an error: a status while nothing was sent, an event afterwards."""
         self._guarded(self._stream.fail, error)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a person wants to know of it now; `tokens` 0 where the bytes are only handed on."""
+        record, usage = self._record, getattr(self._stream, "usage", None)
+        return {
+            "request": self._exchange.request.request_id, "client": record.client, "model": record.model, "pings": record.pings,
+            "seconds": time.monotonic() - record.started, "tokens": usage.completion if usage is not None else 0,
+        }  # fmt: skip
 
     def sweep(self, now: float) -> None:
         """Looks at the clock."""

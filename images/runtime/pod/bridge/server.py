@@ -288,6 +288,11 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     @property
+    def is_busy(self) -> bool:
+        """Whether an answer is under way."""
+        return self._exchange is not None
+
+    @property
     def is_idle(self) -> bool:
         """Whether no request is under way, not even half of one."""
         return self._exchange is None and not self._waiting and not self._is_begun
@@ -342,6 +347,11 @@ class Server:
         for connection in list(self.connections):
             connection.close()
         await asyncio.sleep(0)
+
+    @property
+    def requests(self) -> int:
+        """Requests under way."""
+        return sum(connection.is_busy for connection in self.connections)
 
     def quiet(self) -> None:
         """Looks whether a draining server is done."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from pod.bridge.answers import Usage
 from pod.bridge.codec import dumps
@@ -19,8 +20,9 @@ from pod.bridge.errors import redacted
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 ABORTED = 499
 # Probes come every few seconds and say nothing that their counter does not.
-QUIET = frozenset({"/", "/health", "/ready", "/metrics"})
+QUIET = frozenset({"/", "/health", "/ready", "/metrics", "/console", "/console/data"})
 _MAX_NOTES = 20
+_MAX_ERRORS = 20
 
 
 @dataclasses.dataclass(slots=True)
@@ -83,6 +85,8 @@ class Stats:
         self._errors: Counter[str] = Counter()
         self._tokens: Counter[str] = Counter()
         self._aborts = self._pings = 0
+        self._last_errors: deque[dict[str, Any]] = deque(maxlen=_MAX_ERRORS)
+        self.begun = time.monotonic()
         self._first, self._whole = Histogram(), Histogram()
 
     def finished(self, record: Record, request_id: str, status: int) -> None:
@@ -93,6 +97,7 @@ class Stats:
         self._aborts += status == ABORTED
         if record.error_kind:
             self._errors[record.error_kind] += 1
+            self._last_errors.appendleft({"time": _now(), "status": status, "route": record.route, "error": self._clean(record.error or "")})
         if record.usage is not None:
             cached = min(record.usage.cached or 0, record.usage.prompt)
             self._tokens.update(input=record.usage.prompt - cached, cached=cached, output=record.usage.completion)
@@ -105,14 +110,25 @@ class Stats:
     def _line(self, record: Record, request_id: str, status: int, duration: float) -> str:
         usage = record.usage
         facts = {
-            "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"), "request": request_id,
+            "time": _now(), "request": request_id,
             "method": record.method, "route": record.route, "status": status, "client": record.client or None,
             "model": record.model or None, "stream": record.is_stream or None, "bytes_in": record.bytes_in, "ms": round(duration * 1000, 1),
             "first_ms": None if record.first_s is None else round(record.first_s * 1000, 1), "pings": record.pings or None,
             "input": usage and usage.prompt, "cached": usage and usage.cached, "output": usage and usage.completion, "stop": record.stop,
-            "error": record.error and redacted(record.error[:500], self.secrets), "notes": record.notes[:_MAX_NOTES] or None,
+            "error": record.error and self._clean(record.error), "notes": record.notes[:_MAX_NOTES] or None,
         }  # fmt: skip
         return dumps({key: value for key, value in facts.items() if value is not None}).decode()
+
+    def _clean(self, error: str) -> str:
+        return redacted(error[:500], self.secrets)
+
+    def totals(self) -> dict[str, Any]:
+        """Counts since the start, and the last errors, newest first."""
+        read = self._tokens["input"] + self._tokens["cached"]
+        return {
+            "total": sum(self._requests.values()), "aborts": self._aborts, "output_tokens": self._tokens["output"],
+            "cache_share": self._tokens["cached"] / read if read else None, "errors": list(self._last_errors),
+        }  # fmt: skip
 
     def text(self, gauges: Iterable[tuple[str, str, float]]) -> str:
         """The metrics in Prometheus' text format; `gauges` are (name, help, value) of what is so now."""
@@ -137,3 +153,7 @@ class Stats:
 
 def _head(name: str, about: str, kind: str) -> list[str]:
     return [f"# HELP podwright_bridge_{name} {about}", f"# TYPE podwright_bridge_{name} {kind}"]
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
