@@ -6,6 +6,7 @@ Heavy libraries are imported inside the commands that need them: a build must no
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from compiler.command_support import (
     command_lines,
     findings_of_all_specs,
     json_findings,
+    own_profiles,
     refuse,
     spec_store,
     usable_specset,
@@ -108,7 +110,7 @@ def lint(
 ) -> None:  # fmt: skip
     """Say all that is wrong with profiles and the specs that they use, without writing anything.
 
-    Without a profile, every spec in every folder is checked, also those that no profile uses.
+    Without a profile, every shipped spec is checked, also those that no profile uses; with --specs, the profiles of your own folders.
 
     Examples:
 
@@ -123,12 +125,13 @@ def lint(
     store = spec_store(specs, only_specs)
     files = image_files(data_root())
     found: dict[Any, Diagnostic] = {}
-    for name in profiles or store.names("profile"):
+    chosen = profiles or own_profiles(store, specs)
+    for name in chosen:
         specset, problems = load_specset(store, name)
         for d in [*problems, *(compiled(specset, files).diagnostics if specset else ())]:
             found[d.code, d.place, d.position, d.what] = d
     if not profiles:
-        for d in findings_of_all_specs(store):
+        for d in findings_of_all_specs(store) if not specs else ():
             found[d.code, d.place, d.position, d.what] = d
     diagnostics = list(found.values())
     code = Exit.REFUSED if stops(diagnostics, strict) else Exit.OK
@@ -136,7 +139,7 @@ def lint(
         print_json({"ok": code == Exit.OK, "findings": json_findings(diagnostics, store)})
     else:
         print_findings(diagnostics, store, least=Severity.INFO if verbose else Severity.WARNING)
-        print(f"{counted(diagnostics)} in {len(profiles or store.names('profile'))} profiles")
+        print(f"{counted(diagnostics)} in {len(chosen)} profile{'s' if len(chosen) != 1 else ''}")
     raise typer.Exit(code)
 
 
@@ -189,8 +192,8 @@ def explain(
     """
     from compiler import explaining
 
-    if route is None and profile.isupper():
-        raise typer.Exit(explaining.print_rule(profile))
+    if route is None and re.fullmatch(r"[A-Za-z]{2,4}[0-9]{3}", profile):
+        raise typer.Exit(explaining.print_rule(profile.upper(), as_json=as_json))
     store = spec_store(specs, only_specs)
     raise typer.Exit(explaining.print_decisions(usable_specset(store, profile, as_json), store, route, as_json=as_json))
 

@@ -32,7 +32,7 @@ def engine_list(specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json 
         print(table(rows, header))
 
 
-@engine_app.command("flag")
+@engine_app.command("flag", context_settings={"ignore_unknown_options": True})
 def engine_flag(
     engine: Annotated[str, typer.Argument(help="Engine spec, for instance vllm-0.27.1.")], name: Annotated[str, typer.Argument(help="An option, with or without dashes.")],
     specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,

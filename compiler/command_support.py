@@ -51,6 +51,13 @@ def chosen_profiles(store: SpecStore, profiles: Sequence[str] | None, everything
     return chosen
 
 
+def own_profiles(store: SpecStore, folders: Sequence[Path]) -> list[str]:
+    """Profiles in the user's own folders, or all shipped ones when there is no such folder."""
+    if not folders:
+        return store.names("profile")
+    return SpecStore(list(folders)).names("profile")
+
+
 def usable_specset(store: SpecStore, profile: str, as_json: bool) -> SpecSet:
     """The specs of a profile; refuses with all findings when they cannot be used."""
     specset, problems = load_specset(store, profile)

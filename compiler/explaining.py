@@ -37,16 +37,25 @@ def print_decisions(specs: SpecSet, store: SpecStore, route: str | None, *, as_j
     return OK
 
 
-def print_rule(code: str) -> int:
-    """A rule's page; exit code 2 for an unknown code."""
+def print_rule(code: str, *, as_json: bool = False) -> int:
+    """A rule's page, or what a code of reading specs means; exit code 2 for an unknown code."""
     from compiler.lint.registry import rule_by_code, rules
+    from compiler.load.codes import CODES
 
     registered = rule_by_code(code)
-    if registered is None:
-        near = difflib.get_close_matches(code, [r.rule.code for r in rules()], n=3, cutoff=0.5)
+    if registered is not None:
+        page, name, severity = registered.page.strip(), registered.rule.name, str(registered.rule.severity)
+    elif code in CODES:
+        (what, cure), name, severity = CODES[code], "reading-specs", "error"
+        page = f"{what}\n\n{cure}"
+    else:
+        near = difflib.get_close_matches(code, [*CODES, *(r.rule.code for r in rules())], n=3, cutoff=0.5)
         print(f"no rule {code}. {'Did you mean ' + ', '.join(near) + '?' if near else '`podwright list rules` lists them.'}", file=sys.stderr)
         return UNKNOWN
-    print(f"{code} {registered.rule.name} ({registered.rule.severity})\n\n{registered.page.strip()}")
+    if as_json:
+        print_json({"code": code, "name": name, "severity": severity, "page": page})
+    else:
+        print(f"{code} {name} ({severity})\n\n{page}")
     return OK
 
 

@@ -18,13 +18,15 @@ class Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True, hide_input_in_errors=True)
 
 
-def _quantity(example: str, description: str) -> Any:
-    return WithJsonSchema({"type": ["integer", "string"], "description": description, "examples": [example]})
+def _quantity(example: str, suffixes: str, description: str) -> Any:
+    """The JSON Schema of a quantity: a number, or text of digits and one of `suffixes` (a regular expression)."""
+    pattern = rf"^\s*[0-9]+(\.[0-9]+)?\s*({suffixes})?\s*$"
+    return WithJsonSchema({"type": ["number", "string"], "pattern": pattern, "description": description, "examples": [example]})
 
 
-Bytes: TypeAlias = Annotated[int, BeforeValidator(units.size_bytes), Field(gt=0), _quantity("80GiB", "Bytes, or a number with kB/MB/GB/TB (powers of ten) or KiB/MiB/GiB/TiB (powers of two).")]
-Tokens: TypeAlias = Annotated[int, BeforeValidator(units.token_count), Field(gt=0), _quantity("256Ki", "Tokens, or a number with k/M (powers of ten) or Ki/Mi (powers of two).")]
-Seconds: TypeAlias = Annotated[float, BeforeValidator(units.duration_seconds), Field(gt=0), _quantity("30s", "Seconds, or a number with ms, s, min, h or d.")]
+Bytes: TypeAlias = Annotated[int, BeforeValidator(units.size_bytes), Field(gt=0), _quantity("80GiB", "(k|K|M|G|T|Ki|Mi|Gi|Ti)?B", "Bytes, or a number with kB/MB/GB/TB (powers of ten) or KiB/MiB/GiB/TiB (powers of two).")]
+Tokens: TypeAlias = Annotated[int, BeforeValidator(units.token_count), Field(gt=0), _quantity("256Ki", "k|K|M|G|T|Ki|Mi|Gi|Ti", "Tokens, or a number with k/M (powers of ten) or Ki/Mi (powers of two).")]
+Seconds: TypeAlias = Annotated[float, BeforeValidator(units.duration_seconds), Field(gt=0), _quantity("30s", "ms|s|min|m|h|d", "Seconds, or a number with ms, s, min, h or d.")]
 
 Slug: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="Lower-case name: letters, digits, dot, dash.")]
 HubRepo: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$", description="Hugging Face repository as owner/name.")]

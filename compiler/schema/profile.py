@@ -64,7 +64,7 @@ class Images(Reasoned):
 class Container(Reasoned):
     """The container image."""
 
-    recipe: Literal["vllm-venv", "vllm-openai", "vllm-cpu"] = Field(description="`vllm-venv`: CUDA base with the engine in /opt/venv. `vllm-openai`: a thin layer on the official image. `vllm-cpu`: for a machine without GPU.")
+    recipe: Literal["vllm-venv", "vllm-openai", "vllm-cpu"] = Field("vllm-venv", description="`vllm-venv`: CUDA base with the engine in /opt/venv. `vllm-openai`: a thin layer on the official image. `vllm-cpu`: for a machine without GPU.")
     prebaked: bool = Field(True, description="Bake engine, CUDA pieces, extras and runtime. False: the pod starts from the recipe's public base and installs at boot.")
     name: ImageRef | None = Field(None, description="Repository and tag of the built image. Default: podwright/<profile>:<release>, which only a Docker engine on the same machine can run: push it and name it here.")
     extras: tuple[Slug, ...] = Field((), description="Named extras of the engine release.")
@@ -224,7 +224,7 @@ class ProfileSpec(Spec):
     images: Images | None = Field(None, description="Image input. Absent: as the model spec says.")
     names: tuple[Name, ...] = Field((), description="Served names before the model's own, first one first.")
     yarn_factor: Choice[Annotated[float, Field(gt=1)]] | None = Field(None, description="YaRN factor; absent: the model's, and only when the window is above native.")
-    container: Container = Field(description="The container image.")
+    container: Container = Field(default_factory=lambda: Container.model_validate({}), description="The container image.")
     bridge: Bridge = Field(default_factory=lambda: Bridge.model_validate({}), description="The Anthropic endpoint.")
     watchdog: Watchdog = Field(default_factory=lambda: Watchdog.model_validate({}), description="Probes of a serving engine.")
     swap: Swap | None = Field(None, description="Models that take turns.")
