@@ -110,7 +110,7 @@ def lint(
 ) -> None:  # fmt: skip
     """Say all that is wrong with profiles and the specs that they use, without writing anything.
 
-    Without a profile, every shipped spec is checked, also those that no profile uses; with --specs, the profiles of your own folders.
+    Without a profile, every shipped spec is checked, also those that no profile uses; with --specs, those of your own folders.
 
     Examples:
 
@@ -131,7 +131,7 @@ def lint(
         for d in [*problems, *(compiled(specset, files).diagnostics if specset else ())]:
             found[d.code, d.place, d.position, d.what] = d
     if not profiles:
-        for d in findings_of_all_specs(store) if not specs else ():
+        for d in findings_of_all_specs(store, specs):
             found[d.code, d.place, d.position, d.what] = d
     diagnostics = list(found.values())
     code = Exit.REFUSED if stops(diagnostics, strict) else Exit.OK
@@ -288,7 +288,8 @@ def new(
     if extends is not None and extends not in (known := spec_store([folder] if folder.is_dir() else [], False).names("profile")):
         raise typer.BadParameter(f"no profile {extends!r}; known: {', '.join(known)}", param_hint="--extends")
     path, text = scaffold.new_spec(kind, name, extends)
-    write_new({path: text}, folder)
+    beside = {p: t for p, t in scaffold.schema_files().items() if not (folder / p).exists()}
+    write_new({path: text} | beside, folder)
     print(f"Made {folder / path}")
 
 

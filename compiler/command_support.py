@@ -87,9 +87,10 @@ def flag_table_of(store: SpecStore, engine: str) -> FlagTable:
     return table_
 
 
-def findings_of_all_specs(store: SpecStore) -> list[Diagnostic]:
-    """Findings of all specs of all kinds, whether a profile uses them or not. Profiles are checked merged, elsewhere."""
-    return [d for kind in ("model", "hardware", "engine", "evidence") for name in store.names(kind) for d in store.spec(kind, name)[1]]
+def findings_of_all_specs(store: SpecStore, folders: Sequence[Path]) -> list[Diagnostic]:
+    """Findings of all specs in the user's own folders (without one: of the shipped ones), used by a profile or not. Profiles are checked merged, elsewhere."""
+    named = SpecStore(list(folders)) if folders else store
+    return [d for kind in ("model", "hardware", "engine", "evidence") for name in named.names(kind) for d in store.spec(kind, name)[1]]
 
 
 def json_findings(diagnostics: Sequence[Diagnostic], store: SpecStore) -> list[dict[str, object]]:

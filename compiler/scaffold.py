@@ -98,9 +98,14 @@ def new_spec(kind: str, name: str, extends: str | None = None) -> tuple[str, str
     return f"{_FOLDERS[kind]}/{name}.yaml", text
 
 
-def starting_files() -> dict[str, str]:
-    """Files of a new folder of specs, by path: a first profile and the schemas that editors check with."""
+def schema_files() -> dict[str, str]:
+    """The JSON Schemas that new specs point their editor to, by path below a folder of specs."""
     from compiler.schemas import schema_bundle
 
+    return {f"schemas/{a.path}": a.text for a in schema_bundle().artifacts}
+
+
+def starting_files() -> dict[str, str]:
+    """Files of a new folder of specs, by path: a first profile and the schemas that editors check with."""
     path, text = new_spec("profile", "my-first")
-    return {path: text} | {f"schemas/{a.path}": a.text for a in schema_bundle().artifacts}
+    return {path: text} | schema_files()

@@ -34,7 +34,7 @@ def render_plan_document(plan: Plan, findings: Sequence[Diagnostic], deploy_note
     values: dict[str, object] = {
         "profile": text(plan.profile), "summary": text(plan.summary), "facts": _facts(plan), "memory": memory_lines(plan.memory, device_name(plan)),
         "memory_notes": [text(note) for note in (*plan.memory.reasons, *plan.memory.notes)], "findings": _finding_lines(findings),
-        "deploy_notes": deploy_notes, "connect_notes": _connect_notes(plan), "argv": argv_lines(plan.engine.argv),
+        "deploy_notes": [*image_notes(plan), *deploy_notes], "missing": _missing_notes(plan), "connect_notes": _connect_notes(plan), "argv": argv_lines(plan.engine.argv),
         "tables": [table for table in _tables(plan) if table.rows],
     }  # fmt: skip
     document = rendered("PLAN.md.j2", **values).decode()
@@ -68,9 +68,10 @@ def argv_lines(argv: Sequence[str]) -> list[str]:
 
 def _facts(plan: Plan) -> list[tuple[str, str]]:
     model, memory = plan.model, plan.memory
-    revision = f"at {code(model.revision)}" if model.revision else "(revision not locked)"
+    revision = f"at {code(model.revision)}" if model.revision else "(generated in the pod)" if model.generated else f"(mounted at {model.folder})" if model.folder else "(revision not locked)"
+    kernel = f", kernel {text(model.kernel)}" if model.kernel else ""
     return [
-        ("Model", f"{code(model.repo)} {revision}, {text(model.quantization)}, kernel {text(model.kernel)}"),
+        ("Model", f"{code(model.repo)} {revision}, {text(model.quantization)}{kernel}"),
         ("Served names", ", ".join(code(name) for name in model.served_names)),
         ("Hardware", f"{plan.hardware.count} x {text(plan.hardware.name)}, compute capability {plan.hardware.compute_capability}"),
         ("Engine", f"{plan.engine.distribution} {plan.engine.release}, model runner {plan.engine.runner}"),
@@ -88,7 +89,40 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
 
 def _finding_lines(findings: Sequence[Diagnostic]) -> list[str]:
     ordered = sorted(findings, key=lambda d: (d.severity.rank, d.code, str(d.place), d.what))
-    return [f"{d.code} {d.severity}, {code(str(d.place))}: {text(d.what)}\n  - Why: {text(d.why)}\n  - Fix: {text(d.fix)}" for d in ordered] or ["None."]
+    return [f"{d.code} {d.severity}, {code(str(d.place))}: {_message(d.what)}\n  - Why: {_message(d.why)}\n  - Fix: {_message(d.fix)}" for d in ordered] or ["None."]
+
+
+def _message(value: str) -> str:
+    """A finding's text: what it set in backticks stays code, everything else is shown as it is."""
+    parts = value.split("`")
+    if len(parts) % 2 == 0:
+        return text(value)
+    return "".join(code(part) if i % 2 else _SPECIAL.sub(r"\\\1", part) for i, part in enumerate(parts)).replace("\n", " ")
+
+
+def image_notes(plan: Plan) -> list[str]:
+    """What comes before a start: the image that the pod runs must exist where it is pulled from."""
+    if not plan.image.prebaked:
+        return []
+    build = f"Build the image on a machine with a Docker engine: {code(f'podwright image {plan.profile}')}, or {code(f'docker build -t {plan.image.name} .')} in this folder."
+    if plan.target != "runpod":
+        return [build]
+    push = f"Push it to a registry that RunPod reaches, name it in the profile's {code('container.name')} and build the bundle again: {code(plan.image.name)} is what the request asks for."
+    return [f"Fix commits and digests where the network allows: {code(f'podwright lock {plan.profile}')}.", build, push]
+
+
+def _missing_notes(plan: Plan) -> list[str]:
+    """What the plan holds and this version of the runtime does not do yet, so that nobody rents a pod for it."""
+    wanted = (
+        (plan.bridge.mode != "off", f"the bridge: the engine itself answers on port {plan.network.endpoint_port}, without pings, translation or thinking budgets"),
+        (plan.publish.repo is not None, "following what is published"),
+        (plan.journal is not None, "the journal"),
+        (plan.compile_cache is not None, "the compile cache"),
+        (plan.swap is not None, "swapping models: only the first one is served"),
+        (plan.desktop is not None, "starting the desktop"),
+        (True, "the watchdog"),
+    )
+    return [note for holds, note in wanted if holds]
 
 
 def _connect_notes(plan: Plan) -> list[str]:

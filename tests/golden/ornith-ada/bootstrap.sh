@@ -48,6 +48,9 @@ readonly -a OVERRIDES=(
   'VL_LINEAR_BACKEND|Kernels of quantized dense layers.|[a-z][a-z0-9_]{1,40}'
   'VL_MAMBA_BACKEND|Kernels of the state-space layers.|(flashinfer|triton)'
   'VL_MAMBA_DTYPE|Data type of the recurrent state.|(float16|float32)'
+  'VL_STOCHASTIC|Round float16 states of state-space layers at random, without Triton on sm_89.|(on|off)'
+  'VL_REPLAYSSM|Keep recent inputs of state-space layers instead of writing their state at each step.|(on|off)'
+  'VL_SSU|How FlashInfer updates states of state-space layers.|(auto|simple|vertical|horizontal)'
   'VL_OFFLOAD|Host memory for evicted KV blocks, in GiB.|[1-9][0-9]{0,3}'
   'VL_NUMA|Bind workers to NUMA nodes; give the nodes too.|(on|off)'
   'VL_NUMA_NODES|NUMA nodes, separated by spaces.|[0-9]( [0-9]){0,7}'
@@ -60,6 +63,8 @@ readonly -a OVERRIDES=(
   'VL_MTP_N|MTP depth.|[1-8]'
   'VL_DSPARK_MODEL|Draft model of dspark.|[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*'
   'VL_DSPARK_N|Draft tokens of dspark.|[1-9][0-9]?'
+  'VL_DFLASH2_MODEL|Draft model of dflash.|[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*'
+  'VL_DFLASH2_N|Draft tokens of dflash.|[1-9][0-9]?'
   'VL_ALIASES|Further served names, separated by spaces.|[A-Za-z0-9][A-Za-z0-9._/:-]*(\[1m\])?( [A-Za-z0-9][A-Za-z0-9._/:-]*(\[1m\])?){0,31}'
   'VL_BRIDGE|What listens on the public port.|(on|off|keepalive)'
   'VL_PORT|The engine'"'"'s own port.|[1-9][0-9]{2,4}'
@@ -295,7 +300,7 @@ port_is_free() {
   printf -v hex '%04X' "$1"
   while read -r port inode; do
     if [ "$port" = "$hex" ]; then
-      fatal "port $1 is taken by $(socket_owner "$inode")" "stop that program, or start a new pod with VL_PORT (engine) or VL_PROXY_PORT (endpoint) set to a free port"
+      fatal "port $1 is taken by $(socket_owner "$inode")" "stop that program, or give the profile another engine_port or bridge.port and build it again"
     fi
   done <<<"$2"
 }
@@ -491,7 +496,7 @@ phase_runtime() {
 main() {
   local phase
   mkdir -p "$LOG_DIR"
-  log "podwright bootstrap 0866da680c58, profile $PROFILE, engine $ENGINE_REQUIREMENT"
+  log "podwright bootstrap e5f2d9c3b31a, profile $PROFILE, engine $ENGINE_REQUIREMENT"
   trap 'fatal "phase $PHASE failed at line $LINENO: $BASH_COMMAND" "read the lines above; this is not a state that the script knows"' ERR
   forget_last_run
   if [ -f "$ROOT/opt/.image_prebaked" ]; then log "image: $(<"$ROOT/opt/.image_prebaked")"; fi

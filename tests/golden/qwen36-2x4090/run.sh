@@ -39,6 +39,6 @@ arguments=(
 # shellcheck disable=SC2016
 command=(
   /opt/podwright/bootstrap.sh
-  b2ebb9cc1dc3d25fe3b0dcf25516fb1e8fde094a2ce8833c0d04ef416223719f
+  40e814ae48052dfa63e2c49728792face8a31f77abc95945a97ef39eb57fb1f2
 )
 exec docker run "${arguments[@]}" "$@" podwright/qwen36-2x4090:0.27.1 "${command[@]}"

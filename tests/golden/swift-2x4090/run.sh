@@ -39,6 +39,6 @@ arguments=(
 # shellcheck disable=SC2016
 command=(
   /opt/podwright/bootstrap.sh
-  a96c2057cbc1fb5d6df48c7d66f12476a374ba085b5c4cdb28d7bcce7e91faa0
+  da349107f491740bbba1f55bce6a03c4e6f55c48351203fb9a992563478bf817
 )
 exec docker run "${arguments[@]}" "$@" podwright/swift-2x4090:0.27.1 "${command[@]}"

@@ -31,6 +31,6 @@ arguments=(
 # shellcheck disable=SC2016
 command=(
   /opt/podwright/bootstrap.sh
-  960b195e238ee85d3f0943228ed2d1b823abc90e758f0cad19382f823886e2c6
+  6ecb25db59a15a1464273ecfb9648bc2c67f0b9a3ccbb2c6b7e5be0b1d467c9f
 )
 exec docker run "${arguments[@]}" "$@" podwright/tiny-cpu:0.27.1 "${command[@]}"

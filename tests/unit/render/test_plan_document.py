@@ -30,7 +30,8 @@ def test_each_section_is_there() -> None:
     assert "| `storage.container_disk_gb` | `200` | computed | weights |" in shown
     assert "run, sha256 `not locked`" in shown
     assert "- MEM002 warning, `specs/profiles/p.yaml#settings`: tight\n  - Why: it may fail\n  - Fix: take less" in shown
-    assert "1. Do this." in shown
+    assert ". Do this.\n" in shown and "1. Fix commits and digests" in shown and "Build the image" in shown
+    assert "the bridge: the engine itself answers" in shown
     assert "vllm serve owner/Example-30B\n    --port 18081\n" in shown
 
 
