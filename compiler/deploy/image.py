@@ -322,11 +322,11 @@ def _hint(text: str) -> str:
 def _instruction(created_by: str) -> str:
     """An entry of the history as the Dockerfile has it: without the classic builder's `#(nop)` and shell."""
     text = " ".join(created_by.split())
-    nop = re.match(r"/bin/sh -c #\(nop\) ", text)
-    if nop:
-        return text[nop.end() :].strip()
-    shell = re.match(r"(/bin/(?:ba)?sh(?: -o pipefail)? -c) ", text)
-    return f"RUN {text[shell.end() :]}" if shell else text
+    shell = re.match(r"/bin/(?:ba)?sh(?: -o pipefail)? -c ", text)
+    rest = text[shell.end() :] if shell else text
+    if rest.startswith("#(nop) "):
+        return rest.removeprefix("#(nop) ").strip()
+    return f"RUN {rest}" if shell else text
 
 
 def _large(layer: Layer) -> str:

@@ -93,7 +93,7 @@ def test_engines_program_is_on_the_path_of_what_the_runtime_starts(official: Off
 
 def test_sshd_of_the_image_takes_keys_only_and_has_no_host_keys(official: Official) -> None:
     if "venv" not in official.python:
-        assert official.said["sshd"] == "", "this profile asked for no sshd"
+        assert "not found" in official.said["sshd"], "this profile asked for no sshd"
         return
     assert "No such file" in official.said["host keys"]
     assert official.said["sshd"] == "kbdinteractiveauthentication no passwordauthentication no permitrootlogin without-password"
