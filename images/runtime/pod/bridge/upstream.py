@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -244,6 +245,15 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
 
+def _unconnected(error: Exception, authority: str) -> ApiError:
+    """Why there is no connection: what time heals, and what only a person can."""
+    if isinstance(error, ssl.SSLError):
+        return ApiError(502, f"The engine at {authority} cannot be trusted: {getattr(error, 'verify_message', '') or error.reason}.", should_retry=False)
+    if isinstance(error, socket.gaierror):
+        return ApiError(502, f"The engine's host in {authority} is not known.", should_retry=True)
+    return errors.unreachable()
+
+
 class Upstream:
     """One engine: at most `limit` requests at once, further ones are refused at once, since the engine has a queue of its own.
 
@@ -318,8 +328,8 @@ class Upstream:
             async with asyncio.timeout(self.connect_s):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: _Connection(self), self._host, self._port, ssl=self._ssl)  # fmt: skip
-        except (OSError, TimeoutError):
-            raise errors.unreachable() from None
+        except (OSError, TimeoutError) as error:
+            raise _unconnected(error, self._authority) from None
         finally:
             self.waiting -= 1
         return connection

@@ -6,6 +6,9 @@ import asyncio
 import json
 import random
 import socket
+import ssl
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -463,6 +466,25 @@ def test_an_engine_that_serves_another_model_now() -> None:
             name = "other"
             assert (await bridge.ask("POST", "/v1/messages", STREAMED)).status == 200
             assert [asked.json["model"] for asked in engine.of(CHAT)] == ["served/name", "served/name", "other"]
+
+    run(work())
+
+
+def test_an_engine_that_only_a_person_can_bring_back(tmp_path: Path) -> None:
+    """A certificate that nobody vouches for, and a name that nobody knows, are not the passing absence of an engine that starts."""
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", tmp_path / "key", "-out", tmp_path / "cert", "-subj", "/CN=localhost"]
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+    async def work() -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+        urls = {f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}": "cannot be trusted: self-signed certificate", "http://engine.invalid": "is not known"}
+        for url, says in urls.items():
+            async with bridge_to(0, model=Model(("m",), url, context_window=1000)) as bridge:
+                got = await bridge.ask("POST", "/v1/messages", STREAMED)
+                assert got.status == 502 and says in got.json["error"]["message"]
+        server.close()
 
     run(work())
 
