@@ -53,7 +53,7 @@ lock: $(VENV)/.runtime ## Resolve commits, digests and sizes of PROFILE.
 	@$(podwright) lock $(options) $(PROFILE)
 
 test: $(VENV)/.dev ## Run the fast tests.
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench"
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench and not real_client and not real_sdk"
 
 check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
 	@$(BIN)/ruff check .
@@ -76,7 +76,7 @@ bench: $(VENV)/.dev ## Time whole commands and write docs/benchmarks.md's figure
 	@$(BIN)/python -m tests.bench.run
 
 fuzz: $(VENV)/.dev ## A longer campaign of the property tests.
-	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench" -k "property or hypothesis or fuzz" tests
+	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench and not real_client and not real_sdk" -k "property or hypothesis or fuzz" tests
 
 clean: ## Remove bundles and the environment.
 	rm -rf build $(VENV)
