@@ -251,10 +251,11 @@ def _engine() -> Iterator[Any]:
     # docker takes 160 ms to import, which only this command should pay.
     import docker  # type: ignore[import-untyped,unused-ignore]
     from docker.errors import DockerException  # type: ignore[import-untyped,unused-ignore]
+    from docker.utils import kwargs_from_env  # type: ignore[import-untyped,unused-ignore]
     from requests.exceptions import RequestException
 
     try:
-        client = docker.APIClient(version="auto", timeout=CONNECT_TIMEOUT_S, **docker.utils.kwargs_from_env())
+        client = docker.APIClient(version="auto", timeout=CONNECT_TIMEOUT_S, **kwargs_from_env())
     except (DockerException, RequestException, OSError, ValueError) as error:
         raise _unavailable(error) from error
     try:
