@@ -17,6 +17,7 @@ import typer
 
 from compiler import __version__
 from compiler.artifact import written
+from compiler.cli_bridge import bridge
 from compiler.cli_engine import engine_app
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
 from compiler.command_support import (
@@ -44,6 +45,7 @@ EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, 
 
 app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=f"Compile short YAML specs into GPU pods that serve an open model.\n\n{EXIT_CODES}")
 app.add_typer(engine_app, name="engine")
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)(bridge)
 
 
 
@@ -333,19 +335,6 @@ def image(
         refuse(list(result.diagnostics), store, as_json)
     written(result.bundle, out / profile)
     raise typer.Exit(run_image(result.plan, out / profile, tag=tag, network=network, as_json=as_json))
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
-def bridge(context: typer.Context) -> None:
-    """Run the Anthropic bridge alone, in front of any vLLM, on this machine. `podwright bridge --help` lists its options.
-
-    Examples:
-
-      podwright bridge --upstream http://127.0.0.1:18081
-
-      podwright bridge --listen 0.0.0.0:8080 --upstream http://gpu:8000 --api-key-env BRIDGE_KEY
-    """
-    os.execv(sys.executable, [sys.executable, "-m", "pod.bridge", *context.args])
 
 
 @app.command()

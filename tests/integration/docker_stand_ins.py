@@ -112,7 +112,7 @@ _TRIM = (
 
 def bare() -> str:
     """Debian as it is, with the wheels that pip's own setting points to."""
-    return made_image("podwright-test/bare:1", f"FROM {BASE}\nCOPY *.whl /opt/wheels/\nENV PIP_FIND_LINKS=/opt/wheels\n", *_SHARED_WHEELS)
+    return made_image("podwright-test/bare:1", f"FROM {BASE}\nCOPY *.whl /srv/wheels/\nENV PIP_FIND_LINKS=/srv/wheels\n", *_SHARED_WHEELS)
 
 
 def prepared(tag: str = PREPARED, *more_wheels: str) -> str:
@@ -125,7 +125,7 @@ def prepared(tag: str = PREPARED, *more_wheels: str) -> str:
     made_image(PREPARED, f"FROM {bare()}\nRUN {_APT} {real} >/dev/null {empty} && rm -rf /tmp/* && {_TRIM} && : >/etc/apt/sources.list\n")
     if tag == PREPARED:
         return tag
-    return made_image(tag, f"FROM {PREPARED}\n" + ("COPY *.whl /opt/wheels/\n" if more_wheels else ""), *more_wheels)
+    return made_image(tag, f"FROM {PREPARED}\n" + ("COPY *.whl /srv/wheels/\n" if more_wheels else ""), *more_wheels)
 
 
 _OFFICIAL_WHEELS = ("vllm-0.27.1", "torch-2.13.0+cu130", "podwright_part-1.0", "podwright_extra-1.0")
