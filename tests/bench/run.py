@@ -30,7 +30,7 @@ _WARM: list[tuple[str, list[str]]] = []
 MIB = 1 << 20
 # On Linux a child's ru_maxrss starts at what its parent held when it forked, so the child tells its own high-water mark.
 PEAK = "import atexit, os, sys; os.path.exists('/proc/self/status') and atexit.register(lambda: sys.stderr.write(open('/proc/self/status').read()))\n"
-COMMAND = "from compiler.cli import main; main()"
+COMMAND = "from compiler.entry import main; main()"
 SIZES = (250, 500, 1000)
 HEAD = f"""# Benchmarks
 
