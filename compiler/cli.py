@@ -35,7 +35,7 @@ from compiler.command_support import (
     write_new,
     write_pages,
 )
-from compiler.console import counted, print_findings, print_json, table, tolerant_streams, unicode_output
+from compiler.console import counted, print_findings, print_json, tolerant_streams, unicode_output
 from compiler.diagnostics import Diagnostic, Severity, printable, stops
 from compiler.load import data_root, image_files, load_specset
 from compiler.load.store import is_name
@@ -215,11 +215,7 @@ def list_specs(
     """
     from compiler import explaining
 
-    rows, header = explaining.listed(spec_store(specs, only_specs), kind)
-    if as_json:
-        print_json([dict(zip(header, row, strict=True)) for row in rows])
-    else:
-        print(table(rows, header))
+    explaining.print_listed(spec_store(specs, only_specs), kind, as_json=as_json)
 
 
 @app.command()

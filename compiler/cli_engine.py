@@ -9,7 +9,6 @@ import typer
 
 from compiler.cli_options import Json, OnlySpecs, Specs
 from compiler.command_support import flag_table_of, spec_store
-from compiler.console import print_json, table
 from compiler.load import data_root
 
 engine_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at engine releases and their flags.")
@@ -25,11 +24,7 @@ def engine_list(specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json 
     """
     from compiler import explaining
 
-    rows, header = explaining.listed(spec_store(specs, only_specs), "engines")
-    if as_json:
-        print_json([dict(zip(header, row, strict=True)) for row in rows])
-    else:
-        print(table(rows, header))
+    explaining.print_listed(spec_store(specs, only_specs), "engines", as_json=as_json)
 
 
 @engine_app.command("flag", context_settings={"ignore_unknown_options": True})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
 Route: TypeAlias = tuple[str | int, ...]
@@ -87,14 +87,6 @@ class Locator(Protocol):
     def display(self, path: str) -> str:
         """The path of a spec as the user can open it."""
         ...
-
-
-class SpecError(Exception):
-    """Specs cannot be used. Holds all diagnostics found, at least one of them an error."""
-
-    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
-        super().__init__("; ".join(d.what for d in diagnostics))
-        self.diagnostics = tuple(diagnostics)
 
 
 def stops(diagnostics: Iterable[Diagnostic], strict: bool = False) -> bool:

@@ -59,6 +59,15 @@ def print_rule(code: str, *, as_json: bool = False) -> int:
     return OK
 
 
+def print_listed(store: SpecStore, kind: str, *, as_json: bool) -> None:
+    """What `podwright list KIND` prints. Raises typer.BadParameter for an unknown kind."""
+    rows, header = listed(store, kind)
+    if as_json:
+        print_json([dict(zip(header, row, strict=True)) for row in rows])
+    else:
+        print(table(rows, header))
+
+
 def listed(store: SpecStore, kind: str) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """Rows and header of `podwright list KIND`. Raises typer.BadParameter for an unknown kind."""
     import typer
@@ -167,4 +176,4 @@ def _cut(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-__all__: Sequence[str] = ("listed", "print_decisions", "print_flag", "print_flag_diff", "print_rule")
+__all__: Sequence[str] = ("listed", "print_decisions", "print_flag", "print_flag_diff", "print_listed", "print_rule")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, SpecError, formatted, located
+from compiler.diagnostics import Diagnostic, formatted, located
 from compiler.lint.rule import Subject
 from compiler.load import SpecStore, load_specset, logical
 from compiler.load.store import extended
@@ -28,8 +28,7 @@ class ChangedStore(SpecStore):
         super().__init__(roots)
         self._replaced: dict[str, Any] = {}
         data, _, problems = extended(SpecStore(roots), base)
-        if data is None:
-            raise SpecError(problems)
+        assert data is not None, problems
         self._replace(logical("profile", base), data, changes.get("profile", {}))
         merged = self._replaced[logical("profile", base)]
         for kind in ("model", "hardware", "engine"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from compiler.plan.core import EnginePlan, EnvVar, ModelPlan
 from compiler.plan.memory import MemoryPlan
@@ -157,8 +156,3 @@ def _default_env(env: dict[str, str], ledger: Ledger, name: str, value: str, rea
 def _why(ledger: Ledger, name: str) -> str:
     route = f"{ledger.prefix}env.{name}"
     return next((d.reason for d in ledger.decisions if d.route == route), "")
-
-
-def setting_value(engine: EnginePlan, name: str) -> Any:
-    """The value of a decided setting, or None."""
-    return next((s.value for s in engine.settings if s.name == name), None)

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from compiler.diagnostics import Diagnostic, Place, Position, Severity, SpecError, dotted, formatted, located, printable, stops
+from compiler.diagnostics import Diagnostic, Place, Position, Severity, dotted, formatted, located, printable, stops
 
 ERROR = Diagnostic("SPC013", Severity.ERROR, "what", "why", "fix", Place("a.yaml", ("deploy", "ports", 0)))
 
@@ -97,10 +97,6 @@ def test_stops() -> None:
     assert not stops([info], strict=True)
 
 
-def test_spec_error_keeps_all_diagnostics() -> None:
-    error = SpecError([ERROR, ERROR])
-    assert error.diagnostics == (ERROR, ERROR)
-    assert str(error) == "what; what"
 
 
 def test_place_prints_its_route() -> None:
