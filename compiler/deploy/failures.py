@@ -18,7 +18,12 @@ from __future__ import annotations
 
 
 class DeployError(Exception):
-    """Something outside this machine, or the way to it, failed. Printed like a diagnostic, without a place in a spec."""
+    """Something outside this machine, or the way to it, failed. Printed like a diagnostic, without a place in a spec.
+
+    `code` names it in docs/deploy.md; "" where that page says nothing about it.
+    """
+
+    code = ""
 
     def __init__(self, what: str, why: str, fix: str) -> None:
         super().__init__(what)
@@ -26,11 +31,11 @@ class DeployError(Exception):
 
     def formatted(self) -> str:
         """The failure as text, in the form that findings have."""
-        return f"error: {self.what}\n  why: {_indented(self.why)}\n  fix: {_indented(self.fix)}"
+        return f"{f'{self.code} ' if self.code else ''}error: {self.what}\n  why: {_indented(self.why)}\n  fix: {_indented(self.fix)}"
 
     def to_json(self) -> dict[str, object]:
-        """A flat mapping with `failure` (the class's name), `what`, `why` and `fix`."""
-        return {"failure": type(self).__name__, "what": self.what, "why": self.why, "fix": self.fix}
+        """A flat mapping with `failure` (the class's name), `code` where there is one, `what`, `why` and `fix`."""
+        return {"failure": type(self).__name__, **({"code": self.code} if self.code else {}), "what": self.what, "why": self.why, "fix": self.fix}
 
 
 class Unreachable(DeployError):
