@@ -1,0 +1,209 @@
+"""Changes of the engine: how each begins, goes on step by step, and what a failure of a step leads to."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pod.supervisor.effects import CancelSteps, EndSpend, Preload, PublishCache, ReloadBridge, RunStep, StopEngine
+from pod.supervisor.events import PASSING, EngineExited, StepDone
+from pod.supervisor.state import STEPS, Change, Fatal, Kind, Load, Restart, SwapFailure, Target
+from pod.supervisor.turn import Turn
+
+# Failures of the engine itself, after which another start may well work. Every other failure needs a person or a publication.
+CRASHES = frozenset(("exited", "stalled", "wrong-answer", "no-answer"))
+# Restarts are counted within this time: an engine that fails three times a day is worth restarting, one that does in an hour is not.
+BUDGET_WINDOW_S = 3600.0
+# Pauses before the second restart, the third, and so on: the driver and the host get time to settle.
+PAUSES_S = (0.0, 5.0, 20.0, 60.0)
+# First and longest wait before something that may pass (a network that is away) is tried again.
+RETRY_S, RETRY_MAX_S = 20.0, 300.0
+KEPT_RESTARTS = 50
+
+
+def begin(turn: Turn, kind: Kind, target: Target, reason: str, *, back_to: Target | None = None, pause_s: float = 0.0) -> None:
+    """Start a change; whatever was under way must be over."""
+    had_served = turn.state.serving or turn.state.good is not None
+    change = Change(turn.state.next_change, kind, target, STEPS[kind], reason, turn.now, turn.now, back_to, had_served)
+    turn.set(change=change, next_change=change.id + 1, fatal=None if kind != "boot" else turn.state.fatal, notice="")
+    turn.record("change", f"{kind}: {reason}", engine=target.engine, manifest=target.sha[:12], change=change.id)
+    _run(turn, pause_s)
+
+
+def _run(turn: Turn, pause_s: float = 0.0) -> None:
+    change = turn.state.change
+    assert change is not None
+    if change.step in ("stop", "drain") or not turn.state.engine_up:
+        turn.set(serving=turn.state.serving and change.step == "drain")
+    turn.set(phase=change.step, detail="")
+    grace = pause_s or (pause_before(len(recent(turn))) if change.step == "pause" else 0.0)
+    turn.do(RunStep(change.id, change.step, change.target, grace))
+
+
+def step_done(turn: Turn, event: StepDone) -> None:
+    """A step ended; one of a change that was given up is nobody's business any more."""
+    change = turn.state.change
+    if change is None or (change.id, change.step) != (event.change, event.step):
+        return
+    if not event.ok:
+        failed(turn, change, event)
+        return
+    if event.step == "stop":
+        turn.set(engine_up=False, serving=False)
+    if event.step == "start":
+        turn.set(engine_up=True)
+    if len(change.steps) == 1:
+        _served(turn, change)
+        return
+    advance(turn)
+
+
+def advance(turn: Turn) -> None:
+    """On to the next step."""
+    change = turn.state.change
+    assert change is not None
+    turn.record("phase", f"{change.step} took {turn.now - change.step_began:.1f} s", phase=change.step, seconds=round(turn.now - change.step_began, 3))
+    turn.set(change=dataclasses.replace(change, steps=change.steps[1:], step_began=turn.now))
+    _run(turn)
+
+
+def _served(turn: Turn, change: Change) -> None:
+    state, target = turn.state, change.target
+    before = state.good
+    turn.set(change=None, serving=True, engine_up=True, target=target, good=target, fatal=None, phase="", detail="", load=Load(),
+             good_before=before if before and before.sha != target.sha else state.good_before)  # fmt: skip
+    turn.record("serving", f"{target.engine} serves, {turn.now - change.began:.1f} s after the {change.kind} began",
+                engine=target.engine, manifest=target.sha[:12], seconds=round(turn.now - change.began, 3))  # fmt: skip
+    if state.target.manifest.bridge != target.manifest.bridge or state.target.sha != target.sha:
+        turn.do(ReloadBridge())
+    _forget(turn, target)
+    turn.do(PublishCache(target))
+    swap = target.manifest.swap
+    if swap and swap.preload and not state.is_preloaded:
+        turn.set(is_preloaded=True)
+        others = tuple(e.name for e in (target.manifest.engine, *swap.others) if e.name != target.engine)
+        turn.do(Preload(others))
+
+
+def failed(turn: Turn, change: Change, done: StepDone) -> None:
+    """A step did not work: back to what served, another try, or the end of the road with a reason."""
+    turn.record("failed", f"{change.kind} failed at {done.step}: {done.detail}", step=done.step, reason=done.kind, fix=done.fix)
+    turn.set(change=None, phase="", detail="")
+    if done.kind == "sick-host":
+        end_of_road(turn, "sick-host", done.detail, done.fix or "delete this pod and create it again on another host")
+    elif change.kind in ("reload", "swap"):
+        _went_wrong(turn, change, done)
+    elif done.kind in CRASHES:
+        again(turn, change.target, f"{done.step}: {done.detail}")
+    else:
+        tries = turn.state.fatal.tries if turn.state.fatal else 0
+        wait = min(RETRY_S * 2**tries, RETRY_MAX_S)
+        stuck(turn, Fatal(done.kind, done.detail, done.fix, turn.now + wait if done.kind in PASSING else None, tries + 1), change.target)
+
+
+def _went_wrong(turn: Turn, change: Change, done: StepDone) -> None:
+    reason = f"{done.step}: {done.detail}"
+    if change.kind == "swap":
+        turn.set(swap_failure=SwapFailure(change.target.engine, reason, turn.now))
+    elif done.kind in PASSING and change.is_gentle and turn.state.pending:
+        turn.set(pending=dataclasses.replace(turn.state.pending, not_before=turn.now + RETRY_S))
+        turn.record("publication", f"tried again in {RETRY_S:.0f} s; the service goes on as it is")
+        return
+    else:
+        quarantine(turn, change.target, reason)
+        _forget(turn, change.target)
+    if change.is_gentle:
+        return
+    back = change.back_to or turn.state.good
+    if back is None:
+        again(turn, turn.state.target, reason)
+    else:
+        begin(turn, "rollback", back, f"{change.target.engine} of manifest {change.target.sha[:12]} did not serve: {reason}")
+
+
+def _forget(turn: Turn, target: Target) -> None:
+    """Drop the pending publication, unless a newer one has taken its place."""
+    pending = turn.state.pending
+    if pending and pending.target and pending.target.sha == target.sha:
+        turn.set(pending=None)
+
+
+def quarantine(turn: Turn, target: Target, reason: str) -> None:
+    """Remember that a manifest does not work, so that it is not tried again."""
+    kept = tuple((sha, why) for sha, why in turn.state.quarantined if sha != target.sha)
+    turn.set(quarantined=(*kept[-19:], (target.sha, reason)), notice=f"manifest {target.sha[:12]} is quarantined: {reason}")
+    turn.record("quarantine", f"manifest {target.sha[:12]} is not tried again: {reason}", manifest=target.sha[:12])
+
+
+def recent(turn: Turn) -> tuple[Restart, ...]:
+    """Restarts that still count."""
+    return tuple(r for r in turn.state.restarts if turn.now - r.at < BUDGET_WINDOW_S)
+
+
+def pause_before(restarts: int) -> float:
+    """Seconds to wait before the restart after so many."""
+    return PAUSES_S[min(max(restarts - 1, 0), len(PAUSES_S) - 1)]
+
+
+def again(turn: Turn, target: Target, reason: str) -> None:
+    """Restart an engine that failed, as long as the budget lasts; then the manifest before, then the end of the spend."""
+    used, limit = len(recent(turn)), target.manifest.supervisor.watchdog.crash_loop_restarts
+    if used < limit:
+        turn.set(restarts=(*turn.state.restarts[1 - KEPT_RESTARTS :], Restart(turn.now, reason)))
+        begin(turn, "restart", target, f"{reason} (restart {used + 1} of {limit} in {BUDGET_WINDOW_S / 60:.0f} min)")
+        return
+    back = next((t for t in (turn.state.good, turn.state.good_before) if t and t.sha != target.sha), None)
+    if back and back.sha not in turn.state.is_quarantined:
+        quarantine(turn, target, f"failed {used + 1} times, last at {reason}")
+        turn.set(restarts=())
+        begin(turn, "rollback", back, f"manifest {target.sha[:12]} crashes in a loop")
+        return
+    end_of_road(turn, "crash-loop", f"the engine failed {used + 1} times in {BUDGET_WINDOW_S / 60:.0f} min, last at {reason}",
+                "read the end of engine.log; publish a manifest that serves, or delete the pod")  # fmt: skip
+
+
+def end_of_road(turn: Turn, code: str, cause: str, fix: str) -> None:
+    """Nothing here will serve again by itself, so the rent must not run on."""
+    stuck(turn, Fatal(code, cause, fix), turn.state.change.target if turn.state.change else turn.state.target)
+    if not turn.state.spend_ended:
+        turn.set(spend_ended=True)
+        turn.do(EndSpend(f"{code}: {cause}"))
+
+
+def stuck(turn: Turn, fatal: Fatal, target: Target) -> None:
+    """Fatal, with the container open and the publications still followed."""
+    if turn.state.engine_up:
+        turn.do(StopEngine())
+    turn.set(fatal=fatal, change=None, serving=False, target=target, phase="", detail=fatal.cause)
+    turn.record("fatal", fatal.cause, code=fatal.code, fix=fatal.fix, retry_s=round(fatal.retry_at - turn.now) if fatal.retry_at else None)
+
+
+def engine_exited(turn: Turn, event: EngineExited) -> None:
+    """The engine's process is gone: expected while it is being stopped, a crash otherwise."""
+    change = turn.state.change
+    if turn.state.stopping:
+        turn.set(engine_up=False, serving=False)
+        return
+    code = "an unknown code" if event.code is None else f"code {event.code}" if event.code >= 0 else f"signal {-event.code}"
+    reason = f"the engine ended with {code}{': ' + event.cause if event.cause else ''}"
+    turn.record("engine", reason, pid=event.pid, code=event.code)
+    had_served = turn.state.serving
+    turn.set(engine_up=False, serving=False)
+    if change is None:
+        _crashed(turn, reason, event, had_served)
+    elif change.step in ("start", "prove"):
+        turn.do(CancelSteps(change.id))
+        failed(turn, change, StepDone(change.id, change.step, False, "sick-host" if event.is_sick_host else "exited", reason))
+    elif change.step == "drain":
+        turn.do(CancelSteps(change.id))
+        advance(turn)
+    elif change.is_gentle and had_served:
+        turn.do(CancelSteps(change.id))
+        turn.set(change=None)
+        _crashed(turn, reason, event, had_served)
+
+
+def _crashed(turn: Turn, reason: str, event: EngineExited, had_served: bool) -> None:
+    if event.is_sick_host:
+        end_of_road(turn, "sick-host", reason, "delete this pod and create it again on another host: nothing in a container repairs a GPU")
+    elif had_served:
+        again(turn, turn.state.target, reason)

@@ -1,0 +1,191 @@
+"""What the supervisor knows. Frozen: `decide` answers each event with another one. Times are of a clock that never jumps."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+from pod.contract import Engine, Manifest
+
+Name = Literal["booting", "serving", "reloading", "swapping", "draining", "degraded", "fatal"]
+Kind = Literal["boot", "reload", "swap", "restart", "rollback"]
+Step = Literal["pause", "secrets", "argv", "weights", "drain", "stop", "prepare", "start", "prove"]
+
+# Which steps make up a change, in order. Everything before `drain` happens while the engine before goes on serving.
+STEPS: dict[Kind, tuple[Step, ...]] = {
+    "boot": ("secrets", "weights", "stop", "prepare", "start", "prove"),
+    "reload": ("secrets", "argv", "weights", "drain", "stop", "prepare", "start", "prove"),
+    "swap": ("secrets", "weights", "drain", "stop", "prepare", "start", "prove"),
+    "restart": ("stop", "pause", "prepare", "start", "prove"),
+    "rollback": ("stop", "secrets", "weights", "prepare", "start", "prove"),
+}
+GENTLE: frozenset[Step] = frozenset(("secrets", "argv", "weights"))
+"""Steps that do not touch a serving engine, so that a change which fails in one of them cost nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What is to be served: one engine of one manifest, as this pod's levers leave it. `sha` is the hash of the manifest as it
+    was written, `sequence` the publication's, 0 for the manifest of the image."""
+
+    manifest: Manifest
+    engine: str
+    sha: str
+    sequence: int = 0
+
+    @property
+    def spec(self) -> Engine:
+        """The engine's part of the manifest."""
+        return next(engine for engine in engines_of(self.manifest) if engine.name == self.engine)
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A way from one engine to the next, under way. `steps[0]` is being done; `back_to` is what served before."""
+
+    id: int
+    kind: Kind
+    target: Target
+    steps: tuple[Step, ...]
+    reason: str
+    began: float
+    step_began: float
+    back_to: Target | None = None
+    had_served: bool = False
+
+    @property
+    def step(self) -> Step:
+        """What is being done."""
+        return self.steps[0]
+
+    @property
+    def is_gentle(self) -> bool:
+        """Whether the engine before is still serving undisturbed."""
+        return self.kind in ("reload", "swap") and self.step in GENTLE
+
+
+@dataclasses.dataclass(frozen=True)
+class Fatal:
+    """Why nothing is served, and what to do about it. `retry_at` is set where waiting may help."""
+
+    code: str
+    cause: str
+    fix: str
+    retry_at: float | None = None
+    tries: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Publication:
+    """What was published last and is still to be taken over. `when` is the publication's own word on waiting for quiet, `runtime`
+    the hash of another runtime that must be here first."""
+
+    target: Target
+    when: Literal["now", "idle"]
+    runtime: str | None = None
+    not_before: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """Requests in the engine, and since when there are none."""
+
+    running: int = 0
+    waiting: int = 0
+    quiet_since: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SwapFailure:
+    """The last swap that did not work, for the clients that wait for it."""
+
+    engine: str
+    reason: str
+    at: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Restart:
+    """One restart of the engine that nobody asked for, and why."""
+
+    at: float
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Everything that decides what happens next.
+
+    `target` is in force; `good` the last one that was proved by a generation; `quarantined` maps hashes of manifests that
+    failed to why. `serving` is true between a passed proof and the end of that engine.
+    """
+
+    target: Target
+    since: float
+    name: Name = "booting"
+    change: Change | None = None
+    serving: bool = False
+    engine_up: bool = False
+    good: Target | None = None
+    good_before: Target | None = None
+    fatal: Fatal | None = None
+    pending: Publication | None = None
+    swaps: tuple[str, ...] = ()
+    swap_failure: SwapFailure | None = None
+    quarantined: tuple[tuple[str, str], ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    load: Load = Load()
+    phase: str = ""
+    detail: str = ""
+    next_change: int = 1
+    sequence: int = 0
+    bridge_pid: int | None = None
+    bridge_restarts: tuple[Restart, ...] = ()
+    is_preloaded: bool = False
+    runtime: str | None = None
+    runtime_refused: tuple[str, ...] = ()
+    notice: str = ""
+    stopping: bool = False
+    spend_ended: bool = False
+
+    def but(self, **changes: Any) -> State:
+        """This state with other fields."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def is_quarantined(self) -> dict[str, str]:
+        """Hashes of manifests that failed, and why."""
+        return dict(self.quarantined)
+
+
+def engines_of(manifest: Manifest) -> tuple[Engine, ...]:
+    """The manifest's own engine and those that take turns with it."""
+    return (manifest.engine, *(manifest.swap.others if manifest.swap else ()))
+
+
+def name_of(state: State) -> Name:
+    """The named state that follows from the facts."""
+    change = state.change
+    if state.stopping:
+        return "draining"
+    if state.fatal and change is None:
+        return "fatal"
+    if change is None:
+        return "serving" if state.serving else "degraded"
+    if change.is_gentle:
+        return "serving" if state.serving else "degraded"
+    if change.kind == "boot":
+        return "booting"
+    if change.kind == "restart":
+        return "degraded" if change.had_served else "booting"
+    if change.kind == "swap":
+        return "swapping"
+    return "draining" if change.step == "drain" else "reloading"
+
+
+def holds(state: State) -> bool:
+    """Whether clients are asked to wait: something that served is coming back."""
+    change = state.change
+    if state.stopping or change is None or change.is_gentle:
+        return False
+    return change.kind != "boot" and (change.had_served or change.kind in ("swap", "reload", "rollback"))
