@@ -10,19 +10,22 @@ import socket
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from pod.bridge import console
+from pod.bridge import console, engine_state
+from pod.bridge.engine_state import StateFile
 from pod.bridge.engines import ASK_S, Engines
 from pod.bridge.errors import ApiError
 from pod.bridge.exchange import Exchange, Request
+from pod.bridge.gate import Gate
 from pod.bridge.live import Sweep
 from pod.bridge.messages import Messages
 from pod.bridge.relays import Relays, forwarded_headers
 from pod.bridge.server import Server
 from pod.bridge.settings import Settings, SettingsError, is_loopback
 from pod.bridge.stats import Stats
-from pod.bridge.upstream import MAX_REQUESTS
+from pod.bridge.upstream import MAX_REQUESTS, Upstream
 
 Route = Callable[[Exchange], Awaitable[None] | None]
 RELAYED = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize")
@@ -30,6 +33,7 @@ RELAYED = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embe
 OPEN = frozenset((method, path) for method in ("HEAD", "GET") for path in ("/", "/health", "/ready", "/console"))
 # What a pod's host grants a container between SIGTERM and SIGKILL is seldom more than 30 s.
 DRAIN_S = 25.0
+STATUS_PORT_ENV, DEFAULT_STATUS_PORT = "PODWRIGHT_STATUS_PORT", "8079"
 _EXPOSED = "request-id, retry-after, x-should-retry"
 
 
@@ -54,6 +58,7 @@ class App:
         self.log = log or _to_stderr
         self.stats = Stats(write or _to_stdout)
         self.engines = Engines(settings, limit=limit, key=environ.get("VLLM_API_KEY") or None)
+        self.gate = Gate(self.engines, self._state_file(), _supervisor(environ), hold_s=settings.hold_s, limit=limit)
         self.sweep = Sweep(settings.ping_s, settings.silence_s)
         self.server = Server(self, settings.max_body)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,10 +70,11 @@ class App:
         self.settings, self._keys = settings, keys
         self.stats.secrets = tuple(self._environ.get(env, "").strip() for _, env in settings.keys)
         self.engines.apply(settings)
+        self.gate.hold_s = settings.hold_s
         self.sweep.set_times(settings.ping_s, settings.silence_s)
         self.server.max_body = settings.max_body
-        messages = Messages(settings, self.engines, self.sweep, self.log, self._forwarded)
-        relays = Relays(settings, self.engines, self.sweep, self.log, self._forwarded)
+        messages = Messages(settings, self.engines, self.gate, self.sweep, self.log, self._forwarded)
+        relays = Relays(settings, self.engines, self.gate, self.sweep, self.log, self._forwarded)
         self._routes: dict[tuple[str, str], Route] = {
             ("HEAD", "/"): self._root, ("GET", "/"): self._root,
             ("GET", "/health"): self._health, ("HEAD", "/health"): self._health,
@@ -81,6 +87,10 @@ class App:
         self._routes["POST", "/v1/messages"] = relays.relay if passes else messages.messages
         self._routes["POST", "/v1/messages/count_tokens"] = relays.relay if passes else messages.count_tokens
 
+    def _state_file(self) -> StateFile | None:
+        path = self._environ.get(engine_state.FILE_ENV)
+        return StateFile(Path(path), self.engines.follow, self.log) if path else None
+
     async def start(self, sock: socket.socket | None = None) -> tuple[str, int]:
         """Listens, and gives the address."""
         address = await self.server.listen(self.settings.bind_host, self.settings.port, sock)
@@ -90,7 +100,9 @@ class App:
     async def stop(self, seconds: float = DRAIN_S) -> None:
         """Lets answers finish for a while, then tells the clients of the others why they end."""
         if not await self.server.drain(seconds):
-            self.sweep.fail_all(ApiError(503, "This server is restarting.", retry_after=1, should_retry=True))
+            restarting = ApiError(503, "This server is restarting.", retry_after=1, should_retry=True)
+            self.sweep.fail_all(restarting)
+            self.server.refuse_all(restarting)
             await asyncio.sleep(0.05)
         await self.server.close()
         for task in list(self._tasks):
@@ -184,10 +196,12 @@ class App:
         exchange.answer_json(200, {"service": "podwright bridge", "mode": self.settings.mode})
 
     def _health(self, exchange: Exchange) -> None:
-        exchange.answer_json(200, {"status": "ok"})
+        state = self.gate.now()
+        exchange.answer_json(200, {"status": "ok"} if state is None else {"status": "ok", "engine": state.state})
 
     async def _ready(self, exchange: Exchange) -> None:
-        is_ready, why = await self.engines.ready()
+        state = self.gate.now()
+        is_ready, why = await self.engines.ready() if state is None or state.is_answering else (False, f"The engine is {state.about}.")
         exchange.answer_json(200 if is_ready else 503, {"status": "ready"} if is_ready else {"status": "not ready", "reason": why})
 
     async def _models(self, exchange: Exchange) -> None:
@@ -212,6 +226,7 @@ class App:
         gauges = [
             ("engine_up", "Whether the engine gave its metrics.", float(status == 200)),
             ("requests_at_engine", "Requests under way at the engines.", float(sum(u.active for u in self.engines.all))),
+            ("requests_held", "Requests that wait for an engine that reloads or swaps.", float(self.gate.held)),
             ("engine_connections", "Connections to the engines.", float(sum(u.open_connections for u in self.engines.all))),
             ("client_connections", "Connections of clients.", float(len(self.server.connections))),
             ("streams", "Streamed answers under way.", float(len(self.sweep))),
@@ -238,6 +253,11 @@ class App:
         asked = exchange.request.headers.get("access-control-request-headers", "content-type")
         allowed = {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": asked, "access-control-max-age": "600"}
         exchange.answer(204, b"", allowed)
+
+
+def _supervisor(environ: Mapping[str, str]) -> Upstream:
+    """Where the supervisor of this pod takes wishes."""
+    return Upstream(f"http://127.0.0.1:{environ.get(STATUS_PORT_ENV) or DEFAULT_STATUS_PORT}")
 
 
 def _is_own_page(origin: str, host: str) -> bool:

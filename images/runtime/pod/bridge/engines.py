@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 from pod.bridge.codec import BadJsonError, loads
+from pod.bridge.engine_state import EngineState
 from pod.bridge.errors import ApiError
 from pod.bridge.models import Names
 from pod.bridge.settings import Model, Settings
@@ -35,27 +36,38 @@ class Engines:
         self._asking: asyncio.Task[None] | None = None
         self._ready: tuple[float, bool, str] = (float("-inf"), False, "")
         self._ready_task: asyncio.Task[tuple[float, bool, str]] | None = None
+        self._state: EngineState | None = None
         self.no_budget: set[str] = set()
         self.apply(settings)
 
     def apply(self, settings: Settings) -> None:
         """Works by other settings from now; open connections stay."""
         self._settings = settings
-        urls = {model.upstream for model in settings.models}
+        self._complete()
+        urls = {model.upstream for model in self.models}
         for url in [url for url in self._upstreams if url not in urls]:
             self._upstreams.pop(url).close()
-        for url in urls - self._upstreams.keys():
-            self._upstreams[url] = Upstream(url, limit=self._limit, key=self._key)
+
+    def follow(self, state: EngineState | None) -> None:
+        """Another engine is loaded, or the same one again: it answers names that nobody knows, and what was learnt is forgotten."""
+        if state is not None and self._state is not None and state.engine == self._state.engine:
+            return
+        for model in self.models[:1]:
+            self._forget(model)
+        self._state = state
         self._complete()
 
     def of(self, model: Model) -> Upstream:
         """The connections to a model's engine."""
-        return self._upstreams[model.upstream]
+        url = model.upstream
+        if url not in self._upstreams:
+            self._upstreams[url] = Upstream(url, limit=self._limit, key=self._key)
+        return self._upstreams[url]
 
     @property
     def first(self) -> Upstream:
-        """The first model's engine."""
-        return self._upstreams[self._settings.models[0].upstream]
+        """The engine that is loaded, or the first model's."""
+        return self.of(self.models[0])
 
     @property
     def all(self) -> list[Upstream]:
@@ -63,12 +75,29 @@ class Engines:
         return list(self._upstreams.values())
 
     def _complete(self) -> None:
-        self.models = tuple(self._completed(model) for model in self._settings.models)
+        self.models = self._loaded_first([self._completed(model) for model in self._settings.models])
         self.names = Names(self.models, created=int(time.time()))
 
     def _completed(self, model: Model) -> Model:
         names, window = self._told.get(model.upstream, ((), None))
         return dataclasses.replace(model, names=model.names or names, context_window=model.context_window or window)
+
+    def _loaded_first(self, models: list[Model]) -> tuple[Model, ...]:
+        """The engine that is loaded goes first, by the names and the port that the supervisor gave it."""
+        state = self._state
+        loaded = next((model for model in models if state and model.engine == state.model), models[0] if len(models) == 1 else None)
+        if state is None or loaded is None:
+            return tuple(models)
+        upstream = loaded.upstream if state.port is None else f"http://127.0.0.1:{state.port}"
+        first = dataclasses.replace(loaded, names=state.served_names or loaded.names, upstream=upstream)
+        return (first, *(model for model in models if model is not loaded))
+
+    def is_loaded(self, model: Model) -> bool:
+        """Whether the supervisor says that this model's engine is the loaded one; so is one that it has no name for."""
+        return self._state is None or model.engine in ("", self._state.model) or not self._knows(self._state.model)
+
+    def _knows(self, engine: str) -> bool:
+        return any(model.engine == engine for model in self._settings.models)
 
     async def known(self) -> None:
         """Asks the engines for the names and windows that nobody has told; one that does not answer is left for later."""
@@ -80,10 +109,13 @@ class Engines:
 
     def forget(self, model: Model) -> None:
         """An engine may have become another one: what it told is asked for again."""
+        self._forget(model)
+        self._complete()
+
+    def _forget(self, model: Model) -> None:
         self._told.pop(model.upstream, None)
         self._asked.pop(model.upstream, None)
         self.no_budget.discard(model.upstream)
-        self._complete()
 
     async def _ask(self) -> None:
         for model in self.models:

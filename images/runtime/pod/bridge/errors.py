@@ -1,6 +1,7 @@
 """Errors: what the bridge answers, in Anthropic's shape, and what an engine's answers become.
 
 ApiError                 anything that a client is told; carries status, type, headers
+  UnconnectedError       503: the engine takes no connection, so that the request can be sent later
   InvalidRequestError    400: the request, named by its route (`messages.1.content.0.id: ...`)
 
 The engine's own words are kept. Two of them are put in front of what Claude Code looks for to compact a conversation: see
@@ -66,6 +67,13 @@ class ApiError(Exception):
         return sse.frame("error", self.payload(request_id))
 
 
+class UnconnectedError(ApiError):
+    """The engine takes no connection: it starts, restarts or swaps. Nothing was sent to it, so that asking again does no harm."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "The engine does not answer; it may be starting.", retry_after=RETRY_AFTER_S, should_retry=True)
+
+
 class InvalidRequestError(ApiError):
     """A request that cannot be understood. `route` is where in the body, as the API's own messages write it."""
 
@@ -75,8 +83,13 @@ class InvalidRequestError(ApiError):
 
 
 def unreachable() -> ApiError:
-    """The engine takes no connection: it starts, restarts or swaps."""
-    return ApiError(503, "The engine does not answer; it may be starting.", retry_after=RETRY_AFTER_S, should_retry=True)
+    """The engine ended the connection before it answered, in the middle of a request that is not sent again: it may be the cause."""
+    return ApiError(503, "The engine ended the connection without an answer; it may be restarting.", retry_after=RETRY_AFTER_S, should_retry=True)
+
+
+def not_serving(about: str, retry_after_s: int) -> ApiError:
+    """The supervisor says that the engine does not serve, and why."""
+    return ApiError(529, f"The engine does not serve now: {about}", retry_after=retry_after_s, should_retry=True)
 
 
 def saturated() -> ApiError:

@@ -94,8 +94,14 @@ class Live:
         self._last_out = self._last_in = self._time()
         self._commit_at = self._last_out + min(COMMIT_S, sweep.ping_s) - sweep.tick
         self._ended: float | None = None
+        self._is_held = False
         exchange.on_gone, exchange.on_flow = self._gone, self._flow
         sweep.add(self)
+
+    def hold(self, is_held: bool) -> None:
+        """While it is held, an engine that is silent is no fault."""
+        self._is_held = is_held
+        self._last_in = self._time()
 
     def attach(self, answer: Answer, head: Mapping[str, str] | None = None) -> None:
         """The engine's answer has begun. `head` are headers for the client where they are the engine's to choose."""
@@ -140,7 +146,7 @@ class Live:
             if now - self._last_out > self._sweep.silence_s:
                 self._record.notes.append("the client stopped reading")
                 self._exchange.abort()
-        elif now - self._last_in > self._sweep.silence_s:
+        elif now - self._last_in > self._sweep.silence_s and not self._is_held:
             self.fail(errors.silent(self._sweep.silence_s))
         elif self._has_head:
             if now - self._last_out >= self._sweep.ping_s - self._sweep.tick:

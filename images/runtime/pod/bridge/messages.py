@@ -18,8 +18,9 @@ from pod.bridge.engines import Engines
 from pod.bridge.errors import ApiError
 from pod.bridge.events import MessageStream
 from pod.bridge.exchange import Exchange, Request
+from pod.bridge.gate import Gate, Visit, silence_of
 from pod.bridge.live import Live, Sweep
-from pod.bridge.requests_content import pdf_reader
+from pod.bridge.requests_content import PdfReader, pdf_reader
 from pod.bridge.settings import Settings
 from pod.bridge.stats import Record
 from pod.bridge.translate import Translation
@@ -32,12 +33,27 @@ COUNT_S = 60.0
 MAX_QUESTIONS = 4
 
 
+class Question:
+    """A client's request, and what is `made` of it for the engine that is loaded now."""
+
+    def __init__(self, body: Any, make: Callable[..., Translation], pdf: PdfReader | None, is_slow: bool) -> None:
+        self._body, self._make, self._pdf, self._is_slow = body, make, pdf, is_slow
+        self.made: Translation
+
+    async def read(self, settings: Settings, engines: Engines) -> Translation:
+        """Makes it for the names as they are now. Raises InvalidRequestError."""
+        arguments = (self._body, settings, engines.names, self._pdf)
+        self.made = await asyncio.to_thread(self._make, *arguments) if self._is_slow else self._make(*arguments)
+        return self.made
+
+
 @dataclasses.dataclass
 class Messages:
     """The two routes. `log` takes what a developer must see."""
 
     settings: Settings
     engines: Engines
+    gate: Gate
     sweep: Sweep
     log: Callable[[str], None]
     forwarded: Callable[[Request], dict[str, str]]
@@ -53,29 +69,30 @@ class Messages:
     def _path(self) -> str:
         return "/v1/messages" if self._is_native else "/v1/chat/completions"
 
-    async def _translated(self, request: Request, make: Callable[..., Translation]) -> Translation:
+    async def _translated(self, request: Request, make: Callable[..., Translation]) -> Question:
         await self.engines.known()
-        arguments = (translate.parsed_body(request.body), self.settings, self.engines.names, self._pdf)
         has_pdf = self._pdf is not None and b"application/pdf" in request.body
+        question = Question(translate.parsed_body(request.body), make, self._pdf, has_pdf)
         request.body = b""
-        made = await asyncio.to_thread(make, *arguments) if has_pdf else make(*arguments)
+        made = await question.read(self.settings, self.engines)
         record = request.record
         record.model, record.is_stream = made.turn.model, made.turn.stream
         record.notes += made.notes
-        return made
+        return question
 
     async def messages(self, exchange: Exchange) -> None:
         """POST /v1/messages."""
         request = exchange.request
-        made = await self._translated(request, native.native_request if self._is_native else translate.chat_request)
+        question = await self._translated(request, native.native_request if self._is_native else translate.chat_request)
         message_id = "msg_" + request.request_id.removeprefix("req_")
-        if not made.turn.stream:
-            await self._whole(exchange, made, message_id)
+        turn = question.made.turn
+        if not turn.stream:
+            await self._whole(exchange, question, message_id)
             return
         maker = native.NativeStream if self._is_native else MessageStream
-        live = Live(exchange, maker(made.turn, message_id, self.settings.usage_s), self.sweep, request.record, self.log)
+        live = Live(exchange, maker(turn, message_id, self.settings.usage_s), self.sweep, request.record, self.log)
         try:
-            answer = await self._ask(made, request)
+            answer = await self._answer(question, request, live.hold)
         except ApiError as error:
             live.fail(error)
         except Exception as error:
@@ -84,12 +101,9 @@ class Messages:
         else:
             live.attach(answer)
 
-    async def _whole(self, exchange: Exchange, made: Translation, message_id: str) -> None:
-        try:
-            async with asyncio.timeout(self.settings.silence_s):
-                body = await (await self._ask(made, exchange.request)).read()
-        except TimeoutError:
-            raise errors.silent(self.settings.silence_s) from None
+    async def _whole(self, exchange: Exchange, question: Question, message_id: str) -> None:
+        body = await self._body(question, exchange.request)
+        made = question.made
         record = exchange.request.record
         record.got_first()
         try:
@@ -102,7 +116,23 @@ class Messages:
         record.usage = _usage_in(message["usage"])
         exchange.answer_json(200, message)
 
+    async def _body(self, question: Question, request: Request) -> bytes:
+        try:
+            async with silence_of(self.settings.silence_s) as hold:
+                return await (await self._answer(question, request, hold)).read()
+        except TimeoutError:
+            raise errors.silent(self.settings.silence_s) from None
+
     # --- asking
+
+    async def _answer(self, question: Question, request: Request, hold: Callable[[bool], None]) -> Answer:
+        """The engine's answer, as soon as there is an engine to ask."""
+
+        async def ask(waited: bool) -> Answer:
+            made = await question.read(self.settings, self.engines) if waited else question.made
+            return await self._ask(made, request)
+
+        return await Visit(self.gate, question.made.turn.model, request.record).through(ask, hold)
 
     async def _ask(self, made: Translation, request: Request) -> Answer:
         """The engine's answer with status 200. Raises ApiError."""
@@ -177,7 +207,8 @@ class Messages:
     async def count_tokens(self, exchange: Exchange) -> None:
         """POST /v1/messages/count_tokens: the engine's count, or an estimate where it cannot count."""
         request = exchange.request
-        made = await self._translated(request, native.native_count_request if self._is_native else count.tokenize_request)
+        question = await self._translated(request, native.native_count_request if self._is_native else count.tokenize_request)
+        made = question.made
         path = "/v1/messages/count_tokens" if self._is_native else "/tokenize"
         tokens: int | None = None
         try:

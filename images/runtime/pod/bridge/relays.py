@@ -6,7 +6,6 @@ replaced, and only where the engine does not know it.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -15,6 +14,7 @@ from pod.bridge.codec import dumps
 from pod.bridge.engines import Engines
 from pod.bridge.errors import ApiError
 from pod.bridge.exchange import Exchange, Request
+from pod.bridge.gate import Gate, Visit, silence_of
 from pod.bridge.keepalive import PingStream
 from pod.bridge.live import HEAD, Live, Sweep
 from pod.bridge.settings import Settings
@@ -52,6 +52,7 @@ class Relays:
 
     settings: Settings
     engines: Engines
+    gate: Gate
     sweep: Sweep
     log: Callable[[str], None]
     forwarded: Callable[[Request], dict[str, str]]
@@ -64,23 +65,26 @@ class Relays:
         if not isinstance(data, dict):
             raise errors.InvalidRequestError("", "The request body must be a JSON object.")
         requested = data.get("model")
-        match = self.engines.names.resolve(requested if isinstance(requested, str) else "")
-        body = request.body
-        request.body = b""
-        if isinstance(requested, str) and requested != match.upstream_name and match.upstream_name:
-            body = dumps({**data, "model": match.upstream_name})
-            request.record.notes.append(f"model {requested[:100]} became {match.upstream_name}")
         record = request.record
         record.model = requested if isinstance(requested, str) else ""
         record.is_stream = data.get("stream") is True
-        upstream = self.engines.of(match.model)
+
+        async def ask(_: bool) -> Answer:
+            match = self.engines.names.resolve(record.model)
+            body = request.body
+            if isinstance(requested, str) and requested != match.upstream_name and match.upstream_name:
+                body = dumps({**data, "model": match.upstream_name})
+                record.notes.append(f"model {requested[:100]} became {match.upstream_name}")
+            return await self.engines.of(match.model).send("POST", request.target, body, self.forwarded(request))
+
+        visit = Visit(self.gate, record.model, record)
         if not record.is_stream:
-            await self._whole(exchange, lambda: upstream.send("POST", request.target, body, self.forwarded(request)))
+            await self._whole(exchange, lambda hold: visit.through(ask, hold))
             return
-        stream = PingStream(anthropic=request.path == "/v1/messages")
-        live = Live(exchange, stream, self.sweep, record, self.log)
+        live = Live(exchange, PingStream(anthropic=request.path == "/v1/messages"), self.sweep, record, self.log)
         try:
-            answer = await upstream.send("POST", request.target, body, self.forwarded(request))
+            answer = await visit.through(ask, live.hold)
+            request.body = b""
             if answer.is_stream and answer.status == 200:
                 live.attach(answer, {**HEAD, **client_headers(answer.headers)})
                 return
@@ -99,15 +103,11 @@ class Relays:
         else:
             live.fail(errors.from_upstream(answer.status, answer.headers, body))
 
-    async def _whole(self, exchange: Exchange, send: Callable[[], Awaitable[Answer]]) -> None:
+    async def _whole(self, exchange: Exchange, ask: Callable[[Callable[[bool], None]], Awaitable[Answer]]) -> None:
         try:
-            async with asyncio.timeout(self.settings.silence_s):
-                answer = await send()
+            async with silence_of(self.settings.silence_s) as hold:
+                answer = await ask(hold)
                 body = await answer.read()
         except TimeoutError:
             raise errors.silent(self.settings.silence_s) from None
         exchange.answer(answer.status, body, client_headers(answer.headers))
-
-
-def _target(request: Request) -> str:
-    return request.target

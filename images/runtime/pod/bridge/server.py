@@ -275,6 +275,15 @@ class _Connection(asyncio.Protocol):
         """Bytes to the client; they go out at once or wait in the transport."""
         self._transport.write(data)
 
+    def refuse(self, error: ApiError) -> None:
+        """Answers the request under way with an error, if nothing of an answer has gone out."""
+        exchange = self._exchange
+        if exchange is not None and not exchange.status:
+            gone, exchange.on_gone = exchange.on_gone, None
+            exchange.refuse(error)
+            if gone is not None:
+                gone()
+
     def close(self) -> None:
         """Ends the connection; an answer under way is broken off."""
         if self._exchange is not None:
@@ -310,6 +319,7 @@ class Server:
         self.is_draining = False
         self._listener: asyncio.Server | None = None
         self._is_quiet = asyncio.Event()
+        self._patience: asyncio.Timeout | None = None
         self._timer = self.loop.call_later(LINGER_S, self._sweep)
 
     async def listen(self, host: str, port: int, sock: socket.socket | None = None) -> tuple[str, int]:
@@ -327,17 +337,28 @@ class Server:
         self._close_idle(with_new=False)
         self.loop.call_later(GREET_S, self._close_idle)
         try:
-            await asyncio.wait_for(self._is_quiet.wait(), seconds)
+            async with asyncio.timeout(seconds) as self._patience:
+                await self._is_quiet.wait()
         except TimeoutError:
             return False
         finally:
             self._timer.cancel()
         return True
 
+    def hurry(self, seconds: float) -> None:
+        """A server that drains has less time from now."""
+        if self._patience is not None:
+            self._patience.reschedule(min(self._patience.when() or float("inf"), self.loop.time() + seconds))
+
     def _close_idle(self, *, with_new: bool = True) -> None:
         for connection in [c for c in self.connections if c.is_idle and (with_new or not c.is_new)]:
             connection.close()
         self.quiet()
+
+    def refuse_all(self, error: ApiError) -> None:
+        """Answers every request of which nothing was answered yet with an error."""
+        for connection in list(self.connections):
+            connection.refuse(error)
 
     async def close(self) -> None:
         """Breaks everything off."""

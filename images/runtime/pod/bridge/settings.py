@@ -19,6 +19,8 @@ PING_S = 15.0
 USAGE_S = 0.5
 # The longest prefill in the documents' measurements lasted 539 s; three times that, rounded up, is an engine that died.
 SILENCE_S = 1800.0
+# The longest swap that was measured took 368 s, with a first compilation; a client that waits 15 minutes has waited long enough.
+HOLD_S = 900.0
 MAX_BODY = 64 << 20
 
 
@@ -29,7 +31,7 @@ class SettingsError(ValueError):
 @dataclasses.dataclass(frozen=True)
 class Model:
     """One model behind the bridge. `names` are the engine's own, the first one what unknown names get; `aliases` further
-    ones that clients may use and the engine does not know.
+    ones that clients may use and the engine does not know; `engine` is the supervisor's name for it, empty without a supervisor.
 
     `context_window` in tokens; None, as in `reasoning` and `multimodal`, where nobody said.
     """
@@ -41,6 +43,7 @@ class Model:
     reasoning: bool | None = None
     multimodal: bool | None = None
     architecture: str = ""
+    engine: str = ""
 
     @property
     def template_kwargs(self) -> dict[str, Any]:
@@ -68,6 +71,7 @@ class Settings:
     ping_s: float = PING_S
     usage_s: float = USAGE_S
     silence_s: float = SILENCE_S
+    hold_s: float = HOLD_S
     effort_budgets: Mapping[str, int | None] = dataclasses.field(default_factory=lambda: dict(EFFORT_BUDGETS))
     thinking_budget: bool | None = None
     keys: tuple[tuple[str, str], ...] = ()
@@ -100,6 +104,7 @@ def _model(engine: Engine) -> Model:
     return Model(
         engine.served_names, f"http://{host}:{engine.launch.port}", context_window=engine.context_window,
         reasoning=engine.reasoning, multimodal=engine.multimodal, architecture=engine.architecture,
+        engine=engine.name,
     )  # fmt: skip
 
 
@@ -123,6 +128,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--silence", type=float, default=SILENCE_S, metavar="S", help="silence of the engine before a request fails (%(default)g)"
+    )
+    parser.add_argument(
+        "--hold", type=float, default=HOLD_S, metavar="S", help="how long clients wait for an engine that reloads or swaps (%(default)g)"
     )
     parser.add_argument(
         "--thinking-budget", choices=("on", "off", "learn"), default="learn", help="whether the engine takes thinking budgets (%(default)s)"
@@ -149,12 +157,13 @@ def from_options(options: argparse.Namespace) -> Settings:
         ("--ping", options.ping, 0.05),
         ("--usage-interval", options.usage_interval, 0),
         ("--silence", options.silence, 1),
+        ("--hold", options.hold, 0),
     ):
         if not value >= least:
             raise SettingsError(f"{word} {value:g}: must be at least {least:g}")
     return Settings(
         models=(model,), mode=options.mode, host=host, port=port, ping_s=options.ping, usage_s=options.usage_interval,
-        silence_s=options.silence, thinking_budget={"on": True, "off": False, "learn": None}[options.thinking_budget],
+        silence_s=options.silence, hold_s=options.hold, thinking_budget={"on": True, "off": False, "learn": None}[options.thinking_budget],
         keys=keys, guard=options.guard, max_prompt_tokens=options.context_window, max_body=options.max_body,
         cors_origins=tuple(options.cors_origin),
     )  # fmt: skip

@@ -27,7 +27,8 @@ _MAX_ERRORS = 20
 
 @dataclasses.dataclass(slots=True)
 class Record:
-    """What is known of one request. Times in seconds, `first_s` until the first piece of the answer."""
+    """What is known of one request. Times in seconds, `first_s` until the first piece of the answer, `held_s` spent waiting
+    for an engine that reloaded or swapped."""
 
     method: str
     route: str = "other"
@@ -40,6 +41,7 @@ class Record:
     usage: Usage | None = None
     stop: str | None = None
     pings: int = 0
+    held_s: float = 0.0
     error: str | None = None
     error_kind: str | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -114,6 +116,7 @@ class Stats:
             "method": record.method, "route": record.route, "status": status, "client": record.client or None,
             "model": record.model or None, "stream": record.is_stream or None, "bytes_in": record.bytes_in, "ms": round(duration * 1000, 1),
             "first_ms": None if record.first_s is None else round(record.first_s * 1000, 1), "pings": record.pings or None,
+            "held_ms": round(record.held_s * 1000, 1) or None,
             "input": usage and usage.prompt, "cached": usage and usage.cached, "output": usage and usage.completion, "stop": record.stop,
             "error": record.error and self._clean(record.error), "notes": record.notes[:_MAX_NOTES] or None,
         }  # fmt: skip

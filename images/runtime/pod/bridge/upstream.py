@@ -24,6 +24,9 @@ CONNECT_S = 10.0
 # Shorter than the idle time of vLLM's server (uvicorn keeps a connection for 5 s), so that a dead one is rarely picked up.
 KEEP_S = 4.0
 MAX_KEPT = 64
+# A kept connection that was dead already is noticed at once. One that dies later had taken the request, and the request itself
+# may be what ended the engine: it is not sent again.
+DEAD_S = 1.0
 MAX_REQUESTS = 1024
 # A whole answer that is larger than this is no answer of an engine.
 MAX_ANSWER = 256 << 20
@@ -146,6 +149,7 @@ class _Connection(asyncio.Protocol):
         self._answer = None
         self._head = asyncio.get_running_loop().create_future()
         self._got_bytes = False
+        self._sent_at = asyncio.get_running_loop().time()
         self._transport.write(data)
         if body:
             self._transport.write(body)
@@ -222,7 +226,8 @@ class _Connection(asyncio.Protocol):
         if answer is not None:
             answer.end(error)
         elif head is not None and not head.done():
-            head.set_exception(error if got or not self.is_used else _DeadError())
+            was_dead = self.is_used and not got and asyncio.get_running_loop().time() - self._sent_at < DEAD_S
+            head.set_exception(_DeadError() if was_dead else error)
 
     def _leave(self) -> None:
         self.is_closed = True
@@ -251,7 +256,7 @@ def _unconnected(error: Exception, authority: str) -> ApiError:
         return ApiError(502, f"The engine at {authority} cannot be trusted: {getattr(error, 'verify_message', '') or error.reason}.", should_retry=False)
     if isinstance(error, socket.gaierror):
         return ApiError(502, f"The engine's host in {authority} is not known.", should_retry=True)
-    return errors.unreachable()
+    return errors.UnconnectedError()
 
 
 class Upstream:

@@ -213,11 +213,12 @@ class Bridge:
 
 @contextlib.asynccontextmanager
 async def bridge_to(
-    port: int, *, environ: dict[str, str] | None = None, limit: int = 100, model: Model | None = None, **settings: Any
+    port: int, *, environ: dict[str, str] | None = None, limit: int = 100, models: tuple[Model, ...] = (), model: Model | None = None,
+    **settings: Any
 ) -> AsyncIterator[Bridge]:
     lines: list[str] = []
     logged: list[str] = []
-    chosen = Settings((model or Model((), f"http://127.0.0.1:{port}"),), port=0, **{"ping_s": 30.0, **settings})
+    chosen = Settings(models or (model or Model((), f"http://127.0.0.1:{port}"),), port=0, **{"ping_s": 30.0, **settings})
     app = App(chosen, environ=environ or {}, write=lines.append, log=logged.append, limit=limit)
     _, own = await app.start()
     try:

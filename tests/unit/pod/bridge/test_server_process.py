@@ -213,3 +213,56 @@ def test_the_hosts_command() -> None:
             assert await asyncio.wait_for(process.wait(), 5) == 0
 
     run(work())
+
+
+def test_a_manifest_that_changes_is_read_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        file = tmp_path / "manifest.json"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        file.write_bytes(manifest_with(port=port, mode="translate", api_key_env="KEY"))
+        process, _ = await started("--manifest", str(file), environ={"KEY": "one"})
+        assert process.stderr is not None
+        beside = tmp_path / "new"
+        beside.write_bytes(manifest_with(port=port, mode="keepalive", api_key_env="KEY"))
+        beside.replace(file)
+        assert b"new settings" in await asyncio.wait_for(process.stderr.readline(), 5)
+        client = await connected(port)
+        client.send("GET", "/")
+        assert (await client.get()).json["mode"] == "keepalive"
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 5) == 0
+
+    run(work())
+
+
+def test_the_state_of_the_engine_comes_from_the_file_of_the_supervisor(tmp_path: Path) -> None:
+    async def work() -> None:
+        file = tmp_path / "engine.json"
+        file.write_text('{"version": 1, "state": "booting", "model": "p", "hold": false, "retry_after_s": 20, "detail": "downloading"}')
+        words = ("--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:9")
+        process, port = await started(*words, environ={"PODWRIGHT_ENGINE_STATE": str(file)})
+        client = await connected(port)
+        client.send("POST", "/v1/messages", STREAMED)
+        got = await client.get()
+        assert got.status == 529 and got.headers["retry-after"] == "20" and "downloading" in got.json["error"]["message"]
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 5) == 0
+
+    run(work())
+
+
+def test_a_replaced_process_drains_without_haste() -> None:
+    async def work() -> None:
+        async with slow_engine() as engine:
+            process, port = await started("--listen", "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{engine}")
+            client = await connected(port)
+            client.send("POST", "/v1/messages", STREAMED)
+            await client.until(b'"a"')
+            process.send_signal(signal.SIGQUIT)
+            await asyncio.sleep(0.1)
+            process.send_signal(signal.SIGTERM)  # from now 25 s are left, and the answer takes less
+            assert b"message_stop" in await rest(client)
+            assert await asyncio.wait_for(process.wait(), 5) == 0
+
+    run(work())
