@@ -8,11 +8,15 @@ BIN := $(VENV)/bin
 PROFILE ?=
 SPECS ?=
 JOBS ?= auto
+SOAK_SECONDS ?= 1800
 podwright = $(BIN)/podwright
 options = $(if $(SPECS),--specs $(SPECS))
+real := real_engine or real_docker or linters or runpod_schema or real_client or real_sdk
+real_folders := tests/integration tests/unit/pod
+fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all plan lint image lock test check check-real docs golden schemas bench fuzz clean
+.PHONY: help build build-all plan lint image lock test check check-real docs golden schemas bench fuzz soak clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +57,7 @@ lock: $(VENV)/.runtime ## Resolve commits, digests and sizes of PROFILE.
 	@$(podwright) lock $(options) $(PROFILE)
 
 test: $(VENV)/.dev ## Run the fast tests.
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench and not real_client and not real_sdk"
+	@$(BIN)/python -m pytest -n $(JOBS) -m "$(fast)"
 
 check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
 	@$(BIN)/ruff check .
@@ -62,8 +66,8 @@ check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
 	@$(podwright) docs --check
 	@$(podwright) schema --check
 
-check-real: $(VENV)/.dev build-all ## Check bundles with real parts: engine, Docker, linters, RunPod's schema.
-	@$(BIN)/python -m pytest -v -rs -m "real_engine or real_docker or linters or runpod_schema" tests/integration
+check-real: $(VENV)/.dev build-all ## Check bundles and the runtime with real parts: engine, Docker, linters, RunPod's schema, clients.
+	@$(BIN)/python -m pytest -v -rs -p no:xdist -m "$(real)" $(real_folders)
 
 docs: $(VENV)/.runtime ## Write the generated pages and schemas.
 	@$(podwright) docs
@@ -76,7 +80,11 @@ bench: $(VENV)/.dev ## Time whole commands and write docs/benchmarks.md's figure
 	@$(BIN)/python -m tests.bench.run
 
 fuzz: $(VENV)/.dev ## A longer campaign of the property tests.
-	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(JOBS) -m "not real_engine and not real_docker and not linters and not runpod_schema and not bench and not real_client and not real_sdk" -k "property or hypothesis or fuzz" tests
+	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(JOBS) -m "$(fast)" -k "property or hypothesis or fuzz" tests
+
+soak: $(VENV)/.dev ## Load a bridge with 64 clients of all kinds for SOAK_SECONDS, and break 10,000 streams off; nothing may be left.
+	@$(BIN)/python -m tests.bench.bridge soak --seconds $(SOAK_SECONDS)
+	@$(BIN)/python -m tests.bench.bridge aborts
 
 clean: ## Remove bundles and the environment.
 	rm -rf build $(VENV)

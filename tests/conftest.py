@@ -1,4 +1,4 @@
-"""Property tests: few and repeatable examples by default, many and fresh ones in a campaign (`make fuzz`)."""
+"""Property tests: few and repeatable examples by default, a thousand of them for what .ci/run wants, many and fresh ones in a campaign (`make fuzz`)."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ from hypothesis import HealthCheck, settings
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("default", max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=_QUIET)
+settings.register_profile("thousand", max_examples=1000, derandomize=True, deadline=None, database=None, suppress_health_check=_QUIET)
 settings.register_profile("campaign", max_examples=3000, deadline=None, database=None, suppress_health_check=_QUIET, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
