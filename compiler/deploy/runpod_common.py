@@ -15,6 +15,8 @@ CAPACITY = (
     "no longer any instances available", "no instances currently available", "does not have the resources to deploy",
     "not enough free gpus", "no instances available",
 )  # fmt: skip
+# A hiccup: the same request may do a moment later.
+TRANSIENT = ("something went wrong", "internal server error", "bad gateway", "service unavailable", "timeout", "deadline exceeded")
 # What a host answers that let the GPUs go to somebody else while the pod was stopped.
 HOST_FULL = "not enough free gpus"
 CLOUDS: tuple[Cloud, ...] = ("SECURE", "COMMUNITY")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from compiler.deploy.answers import mapping, moment, number, rows, text, whole
 from compiler.deploy.http_api import ApiClient
@@ -12,7 +12,6 @@ from compiler.deploy.provider import (
     Action,
     Candidate,
     Charge,
-    Cloud,
     GpuOffer,
     LogLine,
     LogSource,
@@ -209,9 +208,9 @@ def offer_of(row: Mapping[str, Any]) -> GpuOffer | None:
     priced = {cloud: number(prices.get(cloud.lower())) for cloud in CLOUDS if row.get(cloud.lower()) is not False}
     return GpuOffer(
         id=found, name=text(row.get("name")) or found, memory_gb=whole(row.get("memory")), stock=stock(row.get("availability")),
-        prices={cast("Cloud", c): p for c, p in priced.items() if p}, centers={c: stock(d.get("availability")) for d in rows(row.get("dataCenters")) if (c := text(d.get("id")))},
+        prices={c: p for c, p in priced.items() if p}, centers={c: stock(d.get("availability")) for d in rows(row.get("dataCenters")) if (c := text(d.get("id")))},
         cuda={v: d.get("available") is True for d in rows(row.get("cudaVersions")) if (v := text(d.get("version")))},
-        max_count={cast("Cloud", c): n for c in CLOUDS if (n := whole(most.get(c.lower()))) is not None},
+        max_count={c: n for c in CLOUDS if (n := whole(most.get(c.lower()))) is not None},
     )  # fmt: skip
 
 
