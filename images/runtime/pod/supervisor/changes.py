@@ -8,13 +8,10 @@ from pod.supervisor.effects import CancelSteps, EndSpend, Preload, PublishCache,
 from pod.supervisor.events import PASSING, EngineExited, StepDone
 from pod.supervisor.state import STEPS, Change, Fatal, Kind, Load, Restart, SwapFailure, Target
 from pod.supervisor.turn import Turn
+from pod.watchdog.crash_loop import RestartBudget
 
 # Failures of the engine itself, after which another start may well work. Every other failure needs a person or a publication.
 CRASHES = frozenset(("exited", "stalled", "wrong-answer", "no-answer"))
-# Restarts are counted within this time: an engine that fails three times a day is worth restarting, one that does in an hour is not.
-BUDGET_WINDOW_S = 3600.0
-# Pauses before the second restart, the third, and so on: the driver and the host get time to settle.
-PAUSES_S = (0.0, 5.0, 20.0, 60.0)
 # First and longest wait before something that may pass (a network that is away) is tried again.
 RETRY_S, RETRY_MAX_S = 20.0, 300.0
 KEPT_RESTARTS = 50
@@ -23,20 +20,19 @@ KEPT_RESTARTS = 50
 def begin(turn: Turn, kind: Kind, target: Target, reason: str, *, back_to: Target | None = None, pause_s: float = 0.0) -> None:
     """Start a change; whatever was under way must be over."""
     had_served = turn.state.serving or turn.state.good is not None
-    change = Change(turn.state.next_change, kind, target, STEPS[kind], reason, turn.now, turn.now, back_to, had_served)
+    change = Change(turn.state.next_change, kind, target, STEPS[kind], reason, turn.now, turn.now, back_to, had_served, pause_s)
     turn.set(change=change, next_change=change.id + 1, fatal=None if kind != "boot" else turn.state.fatal, notice="")
     turn.record("change", f"{kind}: {reason}", engine=target.engine, manifest=target.sha[:12], change=change.id)
-    _run(turn, pause_s)
+    _run(turn)
 
 
-def _run(turn: Turn, pause_s: float = 0.0) -> None:
+def _run(turn: Turn) -> None:
     change = turn.state.change
     assert change is not None
     if change.step in ("stop", "drain") or not turn.state.engine_up:
         turn.set(serving=turn.state.serving and change.step == "drain")
     turn.set(phase=change.step, detail="")
-    grace = pause_s or (pause_before(len(recent(turn))) if change.step == "pause" else 0.0)
-    turn.do(RunStep(change.id, change.step, change.target, grace))
+    turn.do(RunStep(change.id, change.step, change.target, change.pause_s if change.step == "pause" else 0.0))
 
 
 def step_done(turn: Turn, event: StepDone) -> None:
@@ -93,7 +89,7 @@ def failed(turn: Turn, change: Change, done: StepDone) -> None:
     elif change.kind in ("reload", "swap"):
         _went_wrong(turn, change, done)
     elif done.kind in CRASHES:
-        again(turn, change.target, f"{done.step}: {done.detail}")
+        again(turn, change.target, f"{done.step}: {done.detail}", had_served=False)
     else:
         tries = turn.state.fatal.tries if turn.state.fatal else 0
         wait = min(RETRY_S * 2**tries, RETRY_MAX_S)
@@ -115,7 +111,7 @@ def _went_wrong(turn: Turn, change: Change, done: StepDone) -> None:
         return
     back = change.back_to or turn.state.good
     if back is None:
-        again(turn, turn.state.target, reason)
+        again(turn, turn.state.target, reason, had_served=False)
     else:
         begin(turn, "rollback", back, f"{change.target.engine} of manifest {change.target.sha[:12]} did not serve: {reason}")
 
@@ -134,31 +130,27 @@ def quarantine(turn: Turn, target: Target, reason: str) -> None:
     turn.record("quarantine", f"manifest {target.sha[:12]} is not tried again: {reason}", manifest=target.sha[:12])
 
 
-def recent(turn: Turn) -> tuple[Restart, ...]:
-    """Restarts that still count."""
-    return tuple(r for r in turn.state.restarts if turn.now - r.at < BUDGET_WINDOW_S)
-
-
-def pause_before(restarts: int) -> float:
-    """Seconds to wait before the restart after so many."""
-    return PAUSES_S[min(max(restarts - 1, 0), len(PAUSES_S) - 1)]
-
-
-def again(turn: Turn, target: Target, reason: str) -> None:
+def again(turn: Turn, target: Target, reason: str, *, had_served: bool) -> None:
     """Restart an engine that failed, as long as the budget lasts; then the manifest before, then the end of the spend."""
-    used, limit = len(recent(turn)), target.manifest.supervisor.watchdog.crash_loop_restarts
-    if used < limit:
-        turn.set(restarts=(*turn.state.restarts[1 - KEPT_RESTARTS :], Restart(turn.now, reason)))
-        begin(turn, "restart", target, f"{reason} (restart {used + 1} of {limit} in {BUDGET_WINDOW_S / 60:.0f} min)")
+    budget = RestartBudget(target.manifest.supervisor.watchdog.crash_loop_restarts)
+    for restart in turn.state.restarts:
+        if restart.had_served:
+            budget.served()
+        budget.ask(restart.at, restart.had_served, restart.reason)
+    if had_served:
+        budget.served()
+    decision = budget.ask(turn.now, had_served, reason)
+    if decision.allowed:
+        turn.set(restarts=(*turn.state.restarts[1 - KEPT_RESTARTS :], Restart(turn.now, reason, had_served)))
+        begin(turn, "restart", target, reason, pause_s=decision.wait_s)
         return
     back = next((t for t in (turn.state.good, turn.state.good_before) if t and t.sha != target.sha), None)
     if back and back.sha not in turn.state.is_quarantined:
-        quarantine(turn, target, f"failed {used + 1} times, last at {reason}")
+        quarantine(turn, target, decision.reason)
         turn.set(restarts=())
         begin(turn, "rollback", back, f"manifest {target.sha[:12]} crashes in a loop")
         return
-    end_of_road(turn, "crash-loop", f"the engine failed {used + 1} times in {BUDGET_WINDOW_S / 60:.0f} min, last at {reason}",
-                "read the end of engine.log; publish a manifest that serves, or delete the pod")  # fmt: skip
+    end_of_road(turn, "crash-loop", decision.reason, "read the end of engine.log; publish a manifest that serves, or delete the pod")
 
 
 def end_of_road(turn: Turn, code: str, cause: str, fix: str) -> None:
@@ -206,4 +198,4 @@ def _crashed(turn: Turn, reason: str, event: EngineExited, had_served: bool) -> 
     if event.is_sick_host:
         end_of_road(turn, "sick-host", reason, "delete this pod and create it again on another host: nothing in a container repairs a GPU")
     elif had_served:
-        again(turn, turn.state.target, reason)
+        again(turn, turn.state.target, reason, had_served=True)

@@ -122,7 +122,7 @@ def _verdict(turn: Turn, event: Verdict) -> None:
         if change is not None:
             turn.do(CancelSteps(change.id))
             turn.set(change=None)
-        again(turn, state.target, f"wedged: {event.reason}")
+        again(turn, state.target, f"wedged: {event.reason}", had_served=True)
 
 
 def _requests(turn: Turn, event: Requests) -> None:

@@ -52,6 +52,7 @@ class Change:
     step_began: float
     back_to: Target | None = None
     had_served: bool = False
+    pause_s: float = 0.0
 
     @property
     def step(self) -> Step:
@@ -106,10 +107,11 @@ class SwapFailure:
 
 @dataclasses.dataclass(frozen=True)
 class Restart:
-    """One restart of the engine that nobody asked for, and why."""
+    """One restart that nobody asked for, and why. `had_served`: the start that ended had come as far as service."""
 
     at: float
     reason: str
+    had_served: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +179,7 @@ def name_of(state: State) -> Name:
     if change.kind == "boot":
         return "booting"
     if change.kind == "restart":
-        return "degraded" if change.had_served else "booting"
+        return "reloading" if change.had_served else "booting"
     if change.kind == "swap":
         return "swapping"
     return "draining" if change.step == "drain" else "reloading"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from pod.supervisor.changes import BUDGET_WINDOW_S, RETRY_S
+from pod.supervisor.changes import RETRY_S
 from pod.supervisor.effects import CancelSteps, EndSpend, KillBridge, PublishCache, RunStep, StartBridge, StopAll, StopEngine
 from pod.supervisor.events import BridgeExited, BridgeStarted, Progress, StepDone, StopWanted, Verdict
 from pod.supervisor.state import holds
+from pod.watchdog.crash_loop import WINDOW_S
 
 from tests.unit.pod.manifests import example_manifest
 from tests.unit.pod.supervisor.history import History, other_argv
@@ -40,7 +41,7 @@ def test_an_engine_that_was_still_starting_is_started_again() -> None:
 
 def test_a_crash_in_service_restarts_at_once_and_holds_clients() -> None:
     history = History().serves().engine_dies()
-    assert history.state.name == "degraded" and holds(history.state)
+    assert history.state.name == "reloading" and holds(history.state)
     assert history.step == "stop"
     history.done("stop")
     assert history.did(RunStep)[0].grace_s == 0.0
@@ -49,18 +50,18 @@ def test_a_crash_in_service_restarts_at_once_and_holds_clients() -> None:
     assert [r.reason for r in history.state.restarts] == ["the engine ended with signal 9"]
 
 
-def test_restarts_wait_longer_each_time() -> None:
-    history, pauses = History().serves(), []
+def test_starts_that_never_serve_wait_longer_each_time() -> None:
+    history, pauses = History().serves().engine_dies(), []
     for _ in range(3):
-        history.engine_dies().done("stop")
+        history.done("stop")
         pauses.append(history.did(RunStep)[0].grace_s)
-        history.done("pause", "prepare", "start", "prove")
-    assert pauses == [0.0, 5.0, 20.0]
+        history.done("pause", "prepare").engine_dies()
+    assert pauses == [0.0, 10.0, 30.0] and history.state.name == "fatal"
 
 
 def test_a_boot_that_crashes_again_and_again_ends_the_spend_once() -> None:
     history = History().begins().done("secrets", "weights", "stop", "prepare")
-    for _ in range(3):
+    for _ in range(2):
         history.engine_dies(1, cause="CUDA out of memory").done("stop", "pause", "prepare")
         assert history.state.name == "booting" and not holds(history.state)
     history.engine_dies(1, cause="CUDA out of memory")
@@ -73,7 +74,7 @@ def test_a_boot_that_crashes_again_and_again_ends_the_spend_once() -> None:
 def test_old_restarts_do_not_count() -> None:
     history = History().serves()
     for _ in range(10):
-        history.engine_dies().done("stop", "pause", "prepare", "start", "prove").passes(BUDGET_WINDOW_S)
+        history.engine_dies().done("stop", "pause", "prepare", "start", "prove").passes(WINDOW_S)
     assert history.state.name == "serving"
 
 
@@ -81,7 +82,7 @@ def test_a_manifest_that_crashes_in_a_loop_gives_way_to_the_one_before() -> None
     history = History().serves()
     history.publishes(other_argv("--new")).done("secrets", "argv", "weights", "drain", "stop", "prepare", "start", "prove")
     new = history.state.target
-    for _ in range(3):
+    for _ in range(6):
         history.engine_dies().done("stop", "pause", "prepare", "start", "prove")
     history.engine_dies()
     assert history.state.change is not None and history.state.change.kind == "rollback"
@@ -122,7 +123,7 @@ def test_a_network_that_is_away_is_asked_again_ever_more_slowly() -> None:
 
 def test_an_engine_that_answers_nonsense_is_stopped_in_the_end() -> None:
     history = History().begins().done("secrets", "weights", "stop", "prepare", "start").fails("prove", "wrong-answer")
-    for _ in range(3):
+    for _ in range(2):
         history.done("stop", "pause", "prepare", "start").fails("prove", "wrong-answer")
     assert history.state.name == "fatal" and history.did(StopEngine)
 
