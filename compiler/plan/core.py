@@ -347,13 +347,14 @@ class JournalPlan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublishPlan:
-    """What running pods follow: a repository, the path of the manifest in it, and how often they ask."""
+    """What running pods follow: a repository, the path of the publication in it, how often they ask, and whom they trust."""
 
     repo: str | None
     path: str
     poll_seconds: float
     when: Literal["now", "idle"]
     public_key_env: str
+    allow_unsigned: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -96,7 +96,8 @@ def _supervisor(plan: Plan) -> contract.Supervisor:
         warm_up=contract.WarmUp(WARM_UP_PATH, WARM_UP_PROMPT, plan.watchdog.probe_tokens, None if plan.model.generated else WARM_UP_ANSWER),
         compile_caches={plan.profile: contract.CompileCache(cache.repo, cache.key, _mapping(cache.key_parts))} if cache else {},
         journal=contract.Journal(journal.repo, journal.boot_period_s, journal.period_s) if journal else None,
-        follow=contract.Follow(follow.repo, follow.path, follow.poll_seconds, follow.when, follow.public_key_env) if follow.repo else None,
+        follow=contract.Follow(follow.repo, follow.path, follow.poll_seconds, follow.when, follow.public_key_env, follow.allow_unsigned)
+        if follow.repo else None,
         overrides=tuple(contract.Override(o.name, o.pattern, o.setting, option, o.effect) for o, option in override_options(plan)),
         secrets=tuple(contract.Secret(s.env, s.required, s.purpose) for s in plan.secrets),
         hf_home=plan.storage.hf_home,

@@ -182,12 +182,12 @@ def resolve_journal(specs: SpecSet, ledger: Ledger) -> JournalPlan | None:
 def resolve_publish(specs: SpecSet, ledger: Ledger) -> PublishPlan:
     """What running pods follow."""
     chosen = specs.profile.publish
-    path = f"{specs.name}/manifest.json"
+    path = f"{specs.name}/publication.json"
     if chosen is None:
         ledger.default("publish.repo", None, "Nothing is followed: a change of the profile needs a new pod.")
-        return PublishPlan(None, path, 30.0, "idle", PUBLIC_KEY)
+        return PublishPlan(None, path, 30.0, "idle", PUBLIC_KEY, False)
     ledger.section("publish", chosen, "publish")
-    return PublishPlan(chosen.repo, path, chosen.poll, chosen.when, PUBLIC_KEY)
+    return PublishPlan(chosen.repo, path, chosen.poll, chosen.when, PUBLIC_KEY, chosen.unsigned)
 
 
 def resolve_desktop(specs: SpecSet, ledger: Ledger) -> DesktopPlan | None:

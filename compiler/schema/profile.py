@@ -119,9 +119,10 @@ class Journal(Reasoned):
 class Publish(Reasoned):
     """What running pods of this profile follow."""
 
-    repo: HubRepo = Field(description="Hub repository that holds the signed manifest.")
+    repo: HubRepo = Field(description="Hub repository that holds the signed publication and what it names.")
     poll: Seconds = Field(30.0, description="How often a pod asks for a change.")
     when: Literal["now", "idle"] = Field("idle", description="When a change that restarts the engine takes effect.")
+    unsigned: bool = Field(False, description="Pods also take a publication without a signature: whoever may write to the repository then commands them.")
 
 
 class Desktop(Reasoned):

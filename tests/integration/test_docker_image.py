@@ -136,7 +136,7 @@ def started(folder: Path, plan: Plan, hub: str, engine_lock: bytes = b"") -> str
 def public_plan(base: str, **image: object) -> Plan:
     """A plan without GPU on a public base, whose bundle is published."""
     shown = example_image(base=base, base_digest=None, prebaked=False, python="3.11", public_entrypoint=True, cuda_apt=(), **image)
-    return example_plan(image=shown, engine=example_engine(cuda=None), publish=PublishPlan("owner/bundles", "manifest.json", 30.0, "idle", "KEY"))
+    return example_plan(image=shown, engine=example_engine(cuda=None), publish=PublishPlan("owner/bundles", "p/publication.json", 30.0, "idle", "KEY", False))
 
 
 def test_official_image_that_is_not_prebaked_gets_runtime_and_extras_at_boot(tmp_path: Path, official: Official, hub: str) -> None:

@@ -252,7 +252,7 @@ def test_engine_patch_runs_only_when_its_sha256_holds(tmp_path: Path, is_reviewe
 
 def test_image_of_another_build_is_fatal_unless_the_pod_follows_a_repository(tmp_path: Path) -> None:
     assert "holds another build" in FakePod(tmp_path / "a", plan_with()).run("0" * 64).fatal
-    follows = plan_with(publish=PublishPlan("owner/bundles", "manifest.json", 30.0, "idle", "KEY"))
+    follows = plan_with(publish=PublishPlan("owner/bundles", "p/publication.json", 30.0, "idle", "KEY", False))
     assert "older build" in FakePod(tmp_path / "b", follows).run("0" * 64).log
 
 

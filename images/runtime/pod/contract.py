@@ -1,7 +1,7 @@
 """The manifest: what the compiler writes and a running pod reads. Standard library only, for Python 3.10 and later.
 
-A manifest holds no secret, only the names of the variables that carry them. It is signed from outside: an Ed25519
-signature over `Manifest.canonical_bytes()` travels beside the file, so nothing inside has to be left out for signing.
+A manifest holds no secret, only the names of the variables that carry them. It is signed from outside: the sha256 of the
+published file stands in a signed publication (`pod.publication`), so nothing inside has to be left out for signing.
 
 Fields are grouped by what a change of them costs a running pod; `Manifest.changes` names the groups that differ. Fields
 declared with `_note` describe and do not act (a size, a reason): a difference in them alone changes nothing.
@@ -196,13 +196,18 @@ class Journal:
 
 @dataclasses.dataclass(frozen=True)
 class Follow:
-    """Where the next manifest is published, how often to ask, and when a change that restarts the engine may act."""
+    """Where the next manifest is published and how often to ask. `path` is that of the publication, which names the manifest.
+
+    `when` says when a change that restarts the engine may act, unless the publication says otherwise. The variable
+    `public_key_env` holds the keys that are trusted, separated by commas. `allow_unsigned` also takes what carries no signature.
+    """
 
     repo: str
     path: str
     poll_s: float
     when: Literal["now", "idle"]
     public_key_env: str
+    allow_unsigned: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,7 +327,7 @@ class Manifest:
         return cls.from_json(data)
 
     def canonical_bytes(self) -> bytes:
-        """The one spelling that is hashed and signed: keys sorted, no spaces, UTF-8."""
+        """The one spelling that is hashed: keys sorted, no spaces, UTF-8."""
         return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
     def sha256(self) -> str:

@@ -19,7 +19,7 @@ def example_manifest(**changes: Any) -> contract.Manifest:
     supervisor = contract.Supervisor(
         watchdog=contract.Watchdog(30.0, 90.0, 24, 2, 3, 1800.0, 3, 2), warm_up=contract.WarmUp("/v1/completions", "one", 8, "two"),
         compile_caches={"p": contract.CompileCache("o/c", "k", {"tp": "2"})}, journal=None,
-        follow=contract.Follow("o/r", "p/manifest.json", 30.0, "idle", "KEY"),
+        follow=contract.Follow("o/r", "p/publication.json", 30.0, "idle", "KEY", False),
         overrides=(contract.Override("VL_SEQS", "[1-9][0-9]*", "max_num_seqs", "--max-num-seqs", "sequences"),
                    contract.Override("VL_EP", "(on|off)", "enable_expert_parallel", "--enable-expert-parallel", "experts"),
                    contract.Override("VL_BRIDGE", "(on|off)", "runtime.bridge", None, "bridge")),

@@ -131,7 +131,7 @@ def example_plan(**changes: Any) -> Plan:
         secrets=(SecretPlan("HF_TOKEN", "hf-token", False, "the Hub"),),
         bridge=BridgePlan("translate", 8080, 15.0, 0.5, {"low": 1024}, True, "PODWRIGHT_KEY", False, 262144),
         watchdog=WatchdogPlan(30.0, 90.0, 24, 2, 3, 1800.0, 3, 2), swap=None, compile_cache=None, journal=None,
-        publish=PublishPlan(None, "manifest.json", 30.0, "idle", "PODWRIGHT_PUBLIC_KEY"), desktop=None, kv_store=None,
+        publish=PublishPlan(None, "p/publication.json", 30.0, "idle", "PODWRIGHT_PUBLIC_KEY", False), desktop=None, kv_store=None,
         deploy=DeployPlan(
             "runpod", ("SECURE",), (), None, None, None, ("13.0",), None, "example", "example", None,
             resolve_start_command(image), resolve_entrypoint(image),

@@ -95,10 +95,12 @@ def test_compile_cache_key_holds_all_that_changes_the_graph() -> None:
 
 def test_publish_journal_and_watchdog() -> None:
     decided = plan({"publish": {"repo": "a/b", "poll": "1min", "when": "now"}, "journal": {"repo": "a/c", "period": "5min"}, "watchdog": {"probe_timeout": "2min", "failures_before_restart": 3}})
-    assert (decided.publish.repo, decided.publish.path, decided.publish.poll_seconds, decided.publish.when) == ("a/b", "nemotron-ada/manifest.json", 60.0, "now")
+    assert (decided.publish.repo, decided.publish.path, decided.publish.poll_seconds, decided.publish.when) == ("a/b", "nemotron-ada/publication.json", 60.0, "now")
     assert decided.journal is not None
     assert (decided.journal.repo, decided.journal.period_s) == ("a/c", 300.0)
     assert (decided.watchdog.probe_timeout_s, decided.watchdog.failures_before_restart) == (120.0, 3)
+    assert not decided.publish.allow_unsigned
+    assert plan({"publish": {"repo": "a/b", "unsigned": True}}).publish.allow_unsigned
     assert plan({"publish": REMOVE}).publish.repo is None
 
 
