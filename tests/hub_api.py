@@ -82,10 +82,15 @@ def _create(store: Store, call: Call, _: re.Match[str]) -> Reply:
 def _info(store: Store, call: Call, match: re.Match[str]) -> Reply:
     repo = _repo(store, call, match)
     commit = repo.at(match["rev"] or "main")
-    rows = [{"rfilename": path, **({"size": len(b.content), "blobId": b.git_oid} if "blobs" in call.query else {})}
-            for path, b in commit.files.items()]  # fmt: skip
+    rows = [{"rfilename": path, **(_metadata(blob) if "blobs" in call.query else {})} for path, blob in commit.files.items()]
     return json_reply({"id": repo.name, "sha": commit.oid, "private": repo.private, "gated": "auto" if repo.gated else False, "disabled": False,
                   "siblings": rows, "tags": []})  # fmt: skip
+
+
+def _metadata(blob: Blob) -> dict[str, Any]:
+    """What `?blobs=true` adds to a file of a repository's description."""
+    lfs = {"lfs": {"sha256": blob.sha256, "size": len(blob.content), "pointerSize": 134}} if blob.is_lfs else {}
+    return {"size": len(blob.content), "blobId": blob.git_oid, **lfs}
 
 
 def _tree(store: Store, call: Call, match: re.Match[str]) -> Reply:
