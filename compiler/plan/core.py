@@ -404,7 +404,7 @@ class ClientPlan:
 
     model: str
     context_window: int
-    compact_window: int | None
+    compact_window: int
     unset: tuple[str, ...]
     env: tuple[EnvVar, ...]
     token_env: str

@@ -23,7 +23,8 @@ def resolve_client(specs: SpecSet, ledger: Ledger, model: ModelPlan, window: int
         else "A bare name: ids that start with claude- ignore a custom window, and the suffix [1m] would promise a million tokens."
     )
     ledger.record("client.model", name, "profile" if specs.profile.client.model else "computed", str(specs.place("profile", "client")) if specs.profile.client.model else "", reason)
-    compact = MILLION if window >= MILLION else None
+    # Seen at Claude Code 2.1.332: with the enforcement lifted and no compaction window set, it never compacts by itself.
+    compact = min(window, MILLION)
     env = [
         EnvVar("ANTHROPIC_MODEL", name, "main model"),
         EnvVar("ANTHROPIC_DEFAULT_OPUS_MODEL", name, "every tier has the one served model"),
@@ -32,10 +33,9 @@ def resolve_client(specs: SpecSet, ledger: Ledger, model: ModelPlan, window: int
         EnvVar("ANTHROPIC_SMALL_FAST_MODEL", small, "older clients ask for the small model by this name"),
         EnvVar("CLAUDE_CODE_DISABLE_UNKNOWN_MODEL_WINDOW_ENFORCEMENT", "1", "without it the client assumes 200,000 tokens"),
     ]
-    if compact:
-        env.append(EnvVar("CLAUDE_CODE_AUTO_COMPACT_WINDOW", str(compact), "compaction starts near a million tokens; needs the variable above"))
-    else:
+    if window < MILLION:
         env.append(EnvVar("CLAUDE_CODE_MAX_CONTEXT_TOKENS", str(window), "the window that is really served; holds for bare names only"))
+    env.append(EnvVar("CLAUDE_CODE_AUTO_COMPACT_WINDOW", str(compact), "compaction starts a little below; without it, and with the enforcement lifted, never"))
     for variable in env:
         ledger.computed(f"client.env.{variable.name}", variable.value, variable.why)
     notes = ("Two warnings of the client are harmless: the model is not in its catalogue, and the Advisor is disabled.",)

@@ -65,7 +65,7 @@ _podwright_connect() {
   export ANTHROPIC_SMALL_FAST_MODEL='claude-nemotron[1m]'
   # without it the client assumes 200,000 tokens
   export CLAUDE_CODE_DISABLE_UNKNOWN_MODEL_WINDOW_ENFORCEMENT=1
-  # compaction starts near a million tokens; needs the variable above
+  # compaction starts a little below; without it, and with the enforcement lifted, never
   export CLAUDE_CODE_AUTO_COMPACT_WINDOW=1000000
   echo "Claude Code in this shell: claude-nemotron[1m] at $address" >&2
   if [ -n "$launch" ]; then claude "$@"; fi

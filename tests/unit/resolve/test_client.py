@@ -22,9 +22,9 @@ def env(of: ClientPlan) -> dict[str, str]:
 def test_below_a_million(window: int) -> None:
     found = client(window)
     assert not found.model.endswith("[1m]")
-    assert (found.context_window, found.compact_window) == (window, None)
+    assert (found.context_window, found.compact_window) == (window, window)
     assert env(found)["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == str(window)
-    assert "CLAUDE_CODE_AUTO_COMPACT_WINDOW" not in env(found)
+    assert env(found)["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == str(window)
 
 
 @pytest.mark.parametrize("window", [1_000_000, 1_048_576])
