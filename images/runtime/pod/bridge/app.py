@@ -30,7 +30,14 @@ from pod.bridge.upstream import MAX_REQUESTS, Upstream
 Route = Callable[[Exchange], Awaitable[None] | None]
 RELAYED = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize")
 # Asked by load balancers and by Claude Code before it has sent a key.
-OPEN = frozenset((method, path) for method in ("HEAD", "GET") for path in ("/", "/health", "/ready", "/console"))
+OPEN = frozenset({
+    *((method, path) for method in ("HEAD", "GET") for path in ("/", "/health", "/ready", "/console", "/api/hello")),
+    ("POST", "/api/event_logging/*"),
+})  # fmt: skip
+# Routes that are named by their beginning: what follows is a name, or none of our business.
+_BY_BEGINNING = ("/v1/models/", "/api/event_logging/")
+# Strangers may ask these routes, which need no body or a small one.
+MAX_OPEN_BODY = 1 << 20
 # What a pod's host grants a container between SIGTERM and SIGKILL is seldom more than 30 s.
 DRAIN_S = 25.0
 STATUS_PORT_ENV, DEFAULT_STATUS_PORT = "PODWRIGHT_STATUS_PORT", "8079"
@@ -76,7 +83,8 @@ class App:
         messages = Messages(settings, self.engines, self.gate, self.sweep, self.log, self._forwarded)
         relays = Relays(settings, self.engines, self.gate, self.sweep, self.log, self._forwarded)
         self._routes: dict[tuple[str, str], Route] = {
-            ("HEAD", "/"): self._root, ("GET", "/"): self._root,
+            **{(method, path): self._here for method in ("HEAD", "GET") for path in ("/", "/api/hello")},
+            ("POST", "/api/event_logging/*"): self._unread,
             ("GET", "/health"): self._health, ("HEAD", "/health"): self._health,
             ("GET", "/ready"): self._ready, ("HEAD", "/ready"): self._ready,
             ("GET", "/console"): self._console, ("GET", "/console/data"): self._console_data,
@@ -126,6 +134,11 @@ class App:
         if any(path == route[1] for _, path in self._routes):
             return ApiError(405, f"{request.method} is not what {request.path[:200]} is for.")
         return ApiError(404, f"There is no {request.path[:200]} here.")
+
+    def body_limit(self, request: Request) -> int:
+        """The largest body that a request may have, in bytes."""
+        is_open = request.method == "OPTIONS" or _route_of(request) in OPEN
+        return min(MAX_OPEN_BODY, self.settings.max_body) if is_open else self.settings.max_body
 
     def _foreign(self, request: Request) -> ApiError | None:
         """Without a key, any page in a browser on this machine could use the model: only known pages may."""
@@ -192,8 +205,13 @@ class App:
 
     # --- routes of its own
 
-    def _root(self, exchange: Exchange) -> None:
-        exchange.answer_json(200, {"service": "podwright bridge", "mode": self.settings.mode})
+    def _here(self, exchange: Exchange) -> None:
+        """Claude Code looks whether anybody is here before it has a key, once a minute."""
+        exchange.answer(200, b"")
+
+    def _unread(self, exchange: Exchange) -> None:
+        """Claude Code's telemetry: taken, so that it does not come again, and thrown away."""
+        exchange.answer_json(200, {})
 
     def _health(self, exchange: Exchange) -> None:
         state = self.gate.now()
@@ -246,10 +264,8 @@ class App:
         exchange.answer_json(200, shown)
 
     def _options(self, exchange: Exchange) -> None:
-        """A browser asks whether a page may call; only pages named in the settings may."""
-        if not self.headers_for(exchange.request):
-            exchange.refuse(ApiError(405, "Web pages may not call this server; name them by --cors-origin."))
-            return
+        """A browser asks whether a page may call. Only a page that the settings name is told so, in the headers of every answer;
+        for any other page the browser itself refuses."""
         asked = exchange.request.headers.get("access-control-request-headers", "content-type")
         allowed = {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": asked, "access-control-max-age": "600"}
         exchange.answer(204, b"", allowed)
@@ -268,8 +284,9 @@ def _is_own_page(origin: str, host: str) -> bool:
 
 def _route_of(request: Request) -> tuple[str, str]:
     path = request.path
-    if path.startswith("/v1/models/") and len(path) > len("/v1/models/"):
-        return request.method, "/v1/models/*"
+    for beginning in _BY_BEGINNING:
+        if path.startswith(beginning) and len(path) > len(beginning):
+            return request.method, beginning + "*"
     return request.method, path.rstrip("/") or "/"
 
 

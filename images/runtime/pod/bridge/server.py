@@ -61,7 +61,7 @@ class _Connection(asyncio.Protocol):
     def _begin(self) -> None:
         self._target = b""
         self._fields: dict[str, str] = {}
-        self._size = self._held = 0
+        self._size = self._held = self._limit = 0
         self._pieces: list[bytes] = []
 
     def on_message_begin(self) -> None:
@@ -87,9 +87,10 @@ class _Connection(asyncio.Protocol):
             return
         request = self._request = Request(self._parser.get_method().decode("latin-1"), self._target, self._fields)
         length = self._fields.get("content-length", "0")
+        self._limit = self._server.handler.body_limit(request)
         error = self._server.handler.refusal(request)
-        if error is None and length.isdecimal() and int(length) > self._server.max_body:
-            error = errors.too_large(self._server.max_body)
+        if error is None and length.isdecimal() and int(length) > self._limit:
+            error = errors.too_large(self._limit)
         if error is not None:
             self._refuse(error)
         elif self._fields.get("expect", "").lower() == "100-continue" and self._exchange is None:
@@ -101,8 +102,8 @@ class _Connection(asyncio.Protocol):
         self._held += len(data)
         self._server.held += len(data)
         self._pieces.append(data)
-        if self._held > self._server.max_body:
-            self._refuse(errors.too_large(self._server.max_body))
+        if self._held > self._limit:
+            self._refuse(errors.too_large(self._limit))
         elif self._server.held > self._server.max_body * BODIES_AT_ONCE:
             self._refuse(errors.saturated())
 

@@ -20,7 +20,7 @@ from pod.bridge.errors import redacted
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 ABORTED = 499
 # Probes come every few seconds and say nothing that their counter does not.
-QUIET = frozenset({"/", "/health", "/ready", "/metrics", "/console", "/console/data"})
+QUIET = frozenset({"/", "/health", "/ready", "/metrics", "/console", "/console/data", "/api/hello", "/api/event_logging/*"})
 _MAX_NOTES = 20
 _MAX_ERRORS = 20
 
