@@ -2,7 +2,8 @@
 
 `thinking.budget_tokens` becomes `thinking_token_budget`; `disabled` switches the chat template's thinking off; `adaptive`
 leaves the model as long as it likes; `output_config.effort` stands for the documents' budgets. An explicit budget wins over
-an effort, and `disabled` over both.
+an effort, and `disabled` over both. Claude Code says nothing where its user switched thinking off (seen at 2.1.332, with
+MAX_THINKING_TOKENS=0), which the Anthropic API takes for off and a model's template for on: from it, nothing is `disabled`.
 
 Clamping: a budget below max_tokens is taken as it is, however small (64 tokens are measured to work, and to answer worse).
 One that is not below leaves a quarter of max_tokens, at most 1,024 tokens, for the answer. Effort levels that nobody
@@ -33,7 +34,7 @@ class Thinking(NamedTuple):
 def thinking_of(body: dict[str, Any], max_tokens: int | None, model: Model, settings: Settings) -> Thinking:
     """The thinking that a request asks for. Raises InvalidRequestError for what cannot be meant."""
     wanted = _mapping(body, "thinking")
-    kind = wanted.get("type")
+    kind = wanted.get("type", "disabled" if _is_claude_code(body) and not wanted else None)
     effort, notes = _effort(body, settings)
     if kind == "disabled":
         return Thinking(False, None, model.effort_levels[0] if model.effort_levels else None, True, tuple(notes))
@@ -50,6 +51,13 @@ def thinking_of(body: dict[str, Any], max_tokens: int | None, model: Model, sett
         budget = None
     enabled = True if kind is not None and model.reasoning is not False else None
     return Thinking(enabled, budget, _level(effort, model), is_explicit and kind == "enabled", tuple(notes))
+
+
+def _is_claude_code(body: dict[str, Any]) -> bool:
+    """Whether the request names a session as Claude Code does: in JSON, or `user_..._session_...` before that."""
+    metadata = body.get("metadata")
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    return isinstance(user, str) and ('"session_id"' in user or (user.startswith("user_") and "_session_" in user))
 
 
 def below(max_tokens: int) -> int:

@@ -56,6 +56,11 @@ def result(call_id: str, content: Any, **more: Any) -> dict[str, Any]:
         ({"thinking": {"type": "enabled", "budget_tokens": 40000}}, 38976, True),
         ({"thinking": {"type": "enabled", "budget_tokens": 900}, "max_tokens": 400}, 300, True),
         ({}, None, None),
+        # Claude Code with its thinking off, of now and of before; then with it on; then another client.
+        ({"metadata": {"user_id": '{"device_id":"d","session_id":"s"}'}, "output_config": {"effort": "high"}}, None, False),
+        ({"metadata": {"user_id": "user_1_account__session_2"}}, None, False),
+        ({"metadata": {"user_id": "user_1_account__session_2"}, "thinking": {"type": "adaptive"}}, None, True),
+        ({"metadata": {"user_id": "user_1"}}, None, None),
     ],
 )
 def test_thinking(fields: dict[str, Any], budget: int | None, enabled: bool | None) -> None:
