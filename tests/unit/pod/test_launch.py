@@ -1,48 +1,52 @@
-"""What `run` starts: levers, host facts, secrets, and the endpoint without a bridge."""
+"""What an engine is started with: host facts, secrets, and what is not for its eyes."""
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
-from pod.contract import KvStore
-from pod.launch import LaunchError, launch_plan, with_option
+from pod import launch
+from pod.contract import Manifest
+from pod.launch import LaunchError, LaunchPlan
 
 from tests.unit.pod.manifests import example_manifest
 
-ENVIRON = {"API_KEY": "s3cret", "PATH": "/bin"}
+ENVIRON = {"API_KEY": "s3cret", "PATH": "/bin", "HF_TOKEN": "hf_x"}
 
 
-def without_bridge():
-    return example_manifest(bridge=dataclasses.replace(example_manifest().bridge, mode="off"))
+def launch_plan(manifest: Manifest, environ: dict[str, str]) -> LaunchPlan:
+    return launch.launch_plan(manifest, manifest.engine, environ)
 
 
-def test_mode_off_starts_the_argv_as_it_stands() -> None:
-    manifest = without_bridge()
+def test_the_argv_is_the_manifests_and_the_engine_stays_inside() -> None:
+    manifest = example_manifest()
     plan = launch_plan(manifest, ENVIRON)
-    assert plan.argv == manifest.engine.launch.argv
-    assert plan.port == 18081
-    assert plan.env == {**ENVIRON, "A": "1", "B": "2"}
+    assert plan.argv == manifest.engine.launch.argv and plan.port == 18081
+    assert plan.env == {"PATH": "/bin", "HF_TOKEN": "hf_x", "A": "1", "B": "2"}
 
 
-def test_without_its_bridge_the_engine_takes_the_endpoint_and_its_key() -> None:
-    plan = launch_plan(example_manifest(), ENVIRON)
-    assert plan.argv[3:7] == ("--host", "0.0.0.0", "--port", "8080")
-    assert plan.port == 8080
-    assert plan.env["VLLM_API_KEY"] == "s3cret"
-    assert "bridge mode translate is not part of this runtime version" in plan.notes[0]
-    assert not any("s3cret" in note for note in plan.notes)
+def test_the_engine_sees_no_key_that_it_does_not_need() -> None:
+    plan = launch_plan(example_manifest(), {**ENVIRON, "RUNPOD_API_KEY": "rpa_x", "LISTEN_FDS": "1", "HF_HUB_OFFLINE": "1"})
+    assert not {"API_KEY", "RUNPOD_API_KEY", "LISTEN_FDS", "HF_HUB_OFFLINE"} & plan.env.keys()
 
 
-def test_an_open_endpoint_stays_open() -> None:
-    bridge = dataclasses.replace(example_manifest().bridge, api_key_env=None)
-    assert "VLLM_API_KEY" not in launch_plan(example_manifest(bridge=bridge), ENVIRON).env
+def test_without_a_bridge_the_key_is_the_engines() -> None:
+    off = example_manifest(bridge=dataclasses.replace(example_manifest().bridge, mode="off"))
+    assert launch_plan(off, ENVIRON).env["VLLM_API_KEY"] == "s3cret"
 
 
-@pytest.mark.parametrize("value", ["", "{{ RUNPOD_SECRET_api-key }}"])
+def test_our_own_folder_is_not_on_the_engines_path() -> None:
+    ours = str(Path(launch.__file__).resolve().parents[1])
+    assert "PYTHONPATH" not in launch_plan(example_manifest(), {**ENVIRON, "PYTHONPATH": ours}).env
+    assert launch_plan(example_manifest(), {**ENVIRON, "PYTHONPATH": f"{ours}:/theirs"}).env["PYTHONPATH"] == "/theirs"
+
+
+@pytest.mark.parametrize("value", ["", " ", "{{ RUNPOD_SECRET_api-key }}"])
 def test_a_missing_secret_is_refused_by_name(value: str) -> None:
-    with pytest.raises(LaunchError, match="API_KEY"):
+    with pytest.raises(LaunchError, match="API_KEY") as caught:
         launch_plan(example_manifest(), {"API_KEY": value})
+    assert caught.value.kind == "secret" and "provider" in caught.value.fix
 
 
 def test_an_endpoint_whose_key_is_missing_is_not_served_open() -> None:
@@ -51,36 +55,16 @@ def test_an_endpoint_whose_key_is_missing_is_not_served_open() -> None:
         launch_plan(example_manifest(supervisor=supervisor), {})
 
 
-def test_a_kv_store_is_refused() -> None:
-    with pytest.raises(LaunchError, match="LMCache"):
-        launch_plan(example_manifest(kv_store=KvStore(("lmcache",), 8, 1600, 5555, 8090)), ENVIRON)
+def test_an_open_endpoint_stays_open() -> None:
+    bridge = dataclasses.replace(example_manifest().bridge, api_key_env=None)
+    assert "VLLM_API_KEY" not in launch_plan(example_manifest(bridge=bridge), ENVIRON).env
 
 
 def test_host_facts_beat_the_manifest() -> None:
-    plan = launch_plan(without_bridge(), {**ENVIRON, "PODWRIGHT_HOST_ENV": '{"A": "host"}'})
-    assert plan.env["A"] == "host"
+    assert launch_plan(example_manifest(), {**ENVIRON, "PODWRIGHT_HOST_ENV": '{"A": "host"}'}).env["A"] == "host"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"A": 1}'])
 def test_broken_host_facts_are_refused(text: str) -> None:
     with pytest.raises(LaunchError, match="PODWRIGHT_HOST_ENV"):
-        launch_plan(without_bridge(), {**ENVIRON, "PODWRIGHT_HOST_ENV": text})
-
-
-def test_levers_replace_and_append() -> None:
-    plan = launch_plan(without_bridge(), {**ENVIRON, "VL_SEQS": "8", "VL_EP": "on"})
-    assert plan.argv[-3:] == ("--max-num-seqs", "8", "--enable-expert-parallel")
-    off = launch_plan(without_bridge(), {**ENVIRON, "VL_EP": "off", "VL_BRIDGE": "on"})
-    assert off.argv[-1] == "--no-enable-expert-parallel"
-    assert any("VL_BRIDGE" in note and "does not honour" in note for note in off.notes)
-
-
-def test_a_lever_with_a_value_that_it_may_not_have_is_refused() -> None:
-    with pytest.raises(LaunchError, match="VL_SEQS"):
-        launch_plan(without_bridge(), {**ENVIRON, "VL_SEQS": "8; rm -rf /"})
-
-
-def test_with_option_takes_every_spelling_out() -> None:
-    argv = ("x", "--a", "1", "2", "--b=3", "--a=4", "--no-a", "--c")
-    assert with_option(argv, "--a", "9") == ("x", "--a", "9", "--b=3", "--c")
-    assert with_option(argv, "--d", "9")[-2:] == ("--d", "9")
+        launch_plan(example_manifest(), {**ENVIRON, "PODWRIGHT_HOST_ENV": text})
