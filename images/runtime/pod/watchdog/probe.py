@@ -118,4 +118,4 @@ def _named(error: Exception, timeout_s: float) -> str:
         return f"no answer within {timeout_s:g} s"
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{type(error).__name__}: {error}".rstrip().rstrip(":")

@@ -150,7 +150,7 @@ class Watchdog:
         self._silent_s = self._silent_s + step if silent and not moved else 0.0
         self._note_probe(seen.probe)
         if moved:
-            self._life_at, self._missed, self._asked_at = self._clock, 0, None
+            self._life_at, self._missed = self._clock, 0
         wedge = self._wedge(silent)
         if wedge and self._grace > 0:
             self._grace -= 1
