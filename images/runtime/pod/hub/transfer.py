@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import fnmatch
 import hashlib
 import os
 import re
@@ -125,13 +126,12 @@ def _patiently(repo: str, revision: str | None, cache: Path, only: Sequence[str]
 
 def _once(repo: str, revision: str | None, cache: Path, only: Sequence[str], reserve: int, meter: Meter) -> dict[str, Any]:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.utils import filter_repo_objects
 
     folder = repo_folder(cache, repo)
     _remove_half_files(folder, _PART)
     facts = _api().model_info(repo, revision=revision, files_metadata=True, timeout=QUESTION_S)
     siblings = {s.rfilename: s for s in facts.siblings or ()}
-    names = list(filter_repo_objects(siblings, allow_patterns=list(only))) if only else wanted(siblings)
+    names = sorted(n for n in siblings if any(fnmatch.fnmatchcase(n, pattern) for pattern in only)) if only else wanted(siblings)
     sizes = {name: int(siblings[name].size or 0) for name in names}
     snapshot = folder / "snapshots" / str(facts.sha)
     missing = [name for name in names if not _is_there(snapshot / name, sizes[name])]

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from pod.contract import Fetch
 from pod.hub.files import repo_folder, stored_bytes
 from pod.weights.presence import presence
 from pod.weights.room import room
+
 from tests.hub_server import WRITER, Hub, hub_server
 from tests.unit.pod.hub.transfers import REPO, download_command, env_of, impatient, safetensors, transferred
 

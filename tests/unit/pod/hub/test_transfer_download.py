@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from pod.contract import Fetch
 from pod.hub import child
 from pod.hub.child import Progress, Retry
 from pod.hub.files import listing, repo_folder
 from pod.weights.presence import presence
+
 from tests.hub_server import READER, WRITER, Hub, hub_server
 from tests.unit.pod.hub.transfers import REPO, download_command, env_of, impatient, safetensors, transferred
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-
 from pod.hub import child
+
 from tests.hub_server import READER, WRITER, Hub, hub_server
 from tests.unit.pod.hub.transfers import env_of, safetensors, transferred
 
@@ -23,7 +24,7 @@ def hub() -> Iterator[Hub]:
         yield server
 
 
-def command(name: str, **options: str | int | Path | bool) -> list[str]:
+def command(name: str, **options: Any) -> list[str]:
     return child.argv(name, **{"repo": REPO, "path": PATH, "type": "dataset", **options})
 
 

@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 import pytest
-
 from pod.hub.failures import failure_of, shown
 from pod.hub.progress import Meter
 
@@ -16,7 +15,12 @@ from pod.hub.progress import Meter
 def test_a_download_without_a_byte_counts_as_hung_once() -> None:
     hung: list[float] = []
     seen = threading.Event()
-    with Meter(lambda: 5, lambda line: None, lambda s: (hung.append(s), seen.set())[0], period_s=0.01, stall_s=0.05) as meter:
+
+    def stalled(seconds: float) -> None:
+        hung.append(seconds)
+        seen.set()
+
+    with Meter(lambda: 5, lambda line: None, stalled, period_s=0.01, stall_s=0.05) as meter:
         meter.expect(100, 5)
         assert seen.wait(5)
         time.sleep(0.05)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from pod.contract import Fetch
 from pod.hub.files import hub_cache, repo_folder, wanted, write_listing
 from pod.weights.offline import engine_env, offline
 from pod.weights.presence import in_gib, presence
+
 from tests.unit.pod.hub.transfers import safetensors
 
 REPO, COMMIT = "owner/model", "0123456789abcdef0123456789abcdef01234567"
@@ -89,7 +89,7 @@ def test_half_a_shard_is_found_by_its_header_or_its_size(tmp_path: Path, listed:
         ({"model.safetensors.index.json": b"{"}, "lacks a readable model.safetensors.index.json, which its weight index names"),
         ({"model-00001-of-00002.safetensors": b"<html>an error page instead of weights</html>"},
          "has a model-00001-of-00002.safetensors that is damaged: it does not begin with the header of a safetensors file"),
-        ({name: None for name in (*SHARDS, "model.safetensors.index.json")}, "holds no weights"),
+        (dict.fromkeys((*SHARDS, "model.safetensors.index.json")), "holds no weights"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_named(tmp_path: Path, change: dict[str, bytes | None], problem: str) -> None:
