@@ -67,7 +67,10 @@ class Endpoint:
     def prove(self, plan: Plan, pod: Pod, pin: CudaPin, say: Callable[[str], None] = lambda text: None) -> list[Proof]:
         """Every proof in order; the later ones are left out when an earlier one fails."""
         done: list[Proof] = []
-        for step in (lambda: _cuda(pod, pin), lambda: self._refuses_strangers(plan), lambda: self._context(plan), lambda: self._generation(plan)):
+        steps: tuple[Callable[[], Proof | None], ...] = (
+            lambda: _cuda(pod, pin), lambda: self._refuses_strangers(plan), lambda: self._context(plan), lambda: self._generation(plan),
+        )  # fmt: skip
+        for step in steps:
             try:
                 found = step()
             except httpx.HTTPError as error:

@@ -19,6 +19,7 @@ CAPACITY = (
 TRANSIENT = ("something went wrong", "internal server error", "bad gateway", "service unavailable", "timeout", "deadline exceeded")
 # What a host answers that let the GPUs go to somebody else while the pod was stopped.
 HOST_FULL = "not enough free gpus"
+PROXY = "https://{pod}-{port}.proxy.runpod.net"
 CLOUDS: tuple[Cloud, ...] = ("SECURE", "COMMUNITY")
 
 
@@ -28,9 +29,9 @@ def is_capacity(detail: str) -> bool:
     return any(words in lowered for words in CAPACITY)
 
 
-def proxy_url(pod: Pod, port: int) -> str:
+def proxy_url(pattern: str, pod: Pod, port: int) -> str:
     """The public address of an http port."""
-    return f"https://{pod.id}-{port}.proxy.runpod.net"
+    return pattern.replace("{pod}", pod.id).replace("{port}", str(port))
 
 
 def stock(value: object) -> Stock:

@@ -35,7 +35,7 @@ from compiler.deploy.provider_errors import (
     ServerFailed,
     Unsupported,
 )
-from compiler.deploy.runpod_common import CLOUDS, TRANSIENT, argv_of, container_fields, placed, proxy_url, stock, stored_args
+from compiler.deploy.runpod_common import CLOUDS, PROXY, TRANSIENT, argv_of, container_fields, placed, proxy_url, stock, stored_args
 from compiler.targets.runpod import v2
 
 BASE_URL = "https://api.runpod.io"
@@ -65,8 +65,8 @@ class RunpodGraphql:
 
     name = "runpod"
 
-    def __init__(self, api: ApiClient) -> None:
-        self.api = api
+    def __init__(self, api: ApiClient, proxy: str = PROXY) -> None:
+        self.api, self._proxy = api, proxy
 
     def catalogue(self, question: StockQuestion) -> tuple[GpuOffer, ...]:
         """GPU types with list prices and overall stock; GraphQL's stock by data center is not documented."""
@@ -163,7 +163,7 @@ class RunpodGraphql:
 
     def endpoint(self, pod: Pod, port: int) -> str:
         """The public address of an http port."""
-        return proxy_url(pod, port)
+        return proxy_url(self._proxy, pod, port)
 
     def close(self) -> None:
         """Close connections."""

@@ -25,7 +25,7 @@ from compiler.deploy.provider import (
     Wanted,
 )
 from compiler.deploy.provider_errors import Garbled, Missing, Refused, ServerFailed, Unsupported
-from compiler.deploy.runpod_common import TRANSIENT, container_fields, proxy_url
+from compiler.deploy.runpod_common import PROXY, TRANSIENT, container_fields, proxy_url
 from compiler.targets.runpod import v1
 
 BASE_URL = "https://rest.runpod.io/v1"
@@ -36,8 +36,8 @@ class RunpodV1:
 
     name = "runpod"
 
-    def __init__(self, api: ApiClient) -> None:
-        self.api = api
+    def __init__(self, api: ApiClient, proxy: str = PROXY) -> None:
+        self.api, self._proxy = api, proxy
 
     def catalogue(self, question: StockQuestion) -> tuple[GpuOffer, ...] | None:
         """None: v1 has no catalogue."""
@@ -128,7 +128,7 @@ class RunpodV1:
 
     def endpoint(self, pod: Pod, port: int) -> str:
         """The public address of an http port."""
-        return proxy_url(pod, port)
+        return proxy_url(self._proxy, pod, port)
 
     def close(self) -> None:
         """Close connections."""

@@ -22,7 +22,7 @@ from compiler.deploy.provider import (
     Wanted,
 )
 from compiler.deploy.provider_errors import Forbidden, Garbled, Invalid, Missing, ProviderError
-from compiler.deploy.runpod_common import CLOUDS, argv_of, placed, proxy_url, stock, stored_args, v2_fields
+from compiler.deploy.runpod_common import CLOUDS, PROXY, argv_of, placed, proxy_url, stock, stored_args, v2_fields
 from compiler.targets.runpod import v2
 
 BASE_URL = "https://api.runpod.io"
@@ -37,8 +37,8 @@ class RunpodV2:
 
     name = "runpod"
 
-    def __init__(self, api: ApiClient) -> None:
-        self.api = api
+    def __init__(self, api: ApiClient, proxy: str = PROXY) -> None:
+        self.api, self._proxy = api, proxy
         self._sends_arrays = True
 
     def catalogue(self, question: StockQuestion) -> tuple[GpuOffer, ...]:
@@ -133,7 +133,7 @@ class RunpodV2:
 
     def endpoint(self, pod: Pod, port: int) -> str:
         """The public address of an http port."""
-        return proxy_url(pod, port)
+        return proxy_url(self._proxy, pod, port)
 
     def close(self) -> None:
         """Close connections."""

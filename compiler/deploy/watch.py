@@ -111,8 +111,11 @@ class Watch:
         if seen.pod is None:
             raise self._trouble(troubles.GONE, f"pod {self.pod_id} does not exist any more")
         self._check_host(seen.pod)
-        self._read(now, seen.lines)
-        self._status(now, seen.pod)
+        if seen.ready is not None and seen.ready.serving:
+            self._lines.extend(_shown(line) for line in seen.lines)  # Whatever the log tells of, it is over.
+        else:
+            self._read(now, seen.lines)
+            self._status(now, seen.pod)
         if seen.ready is not None:
             self._endpoint(now, seen.ready)
         if self.phase is not Phase.SERVING:
@@ -131,7 +134,7 @@ class Watch:
 
     def _read(self, now: float, lines: tuple[LogLine, ...]) -> None:
         for line in lines:
-            said = printable(brief(masked(line.text.rstrip()), 400))
+            said = _shown(line)
             if not said:
                 continue
             self._lines.append(said)
@@ -221,6 +224,10 @@ class Watch:
 
     def _trouble(self, kind: TroubleKind, what: str, fix: str = "") -> PodTrouble:
         return PodTrouble(kind, what, profile=self.profile, pod_id=self.pod_id, fix=fix, lines=self.last_lines())
+
+
+def _shown(line: LogLine) -> str:
+    return printable(brief(masked(line.text.rstrip()), 400))
 
 
 def _matching(table: Iterable[tuple[TroubleKind, re.Pattern[str]]], said: str) -> TroubleKind | None:

@@ -1,0 +1,45 @@
+"""Which provider a profile's target means, and the way to it: addresses and keys from the environment, nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+import httpx
+
+from compiler.deploy.clock import Clock
+from compiler.deploy.http_api import ApiClient
+from compiler.deploy.provider import Provider
+from compiler.deploy.provider_errors import KeyMissing
+from compiler.deploy.refusals import WrongTarget
+
+Transport: TypeAlias = Literal["v2", "v1", "graphql"]
+KEY_ENV = "RUNPOD_API_KEY"
+# For those who reach RunPod through an address of their own, and for tests. {pod} and {port} are filled in.
+URL_ENV, PROXY_ENV = "PODWRIGHT_RUNPOD_URL", "PODWRIGHT_RUNPOD_PROXY"
+
+
+def connected(
+    target: str, environment: Mapping[str, str], *, transport: Transport = "v2", clock: Clock | None = None, on_wait: Callable[[str], None] = lambda text: None,
+) -> Provider:  # fmt: skip
+    """The provider of a target. Asks nothing yet. Raises KeyMissing, WrongTarget."""
+    if target != "runpod":
+        raise WrongTarget(
+            f"the target {target!r} has no provider to deploy to", "This command rents and watches pods of a provider.",
+            "Start the bundle's run.sh on the machine itself, or use a profile with `target: runpod`.",
+        )  # fmt: skip
+    from compiler.deploy import runpod_common, runpod_graphql, runpod_v1, runpod_v2
+
+    key = environment.get(KEY_ENV, "").strip()
+    if not key:
+        raise KeyMissing(f"{KEY_ENV} is not set")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise KeyMissing(f"{KEY_ENV} holds characters that no key has", fix=f"Copy the key again, on one line and without quotes, into {KEY_ENV}.")
+    bases = {"v2": runpod_v2.BASE_URL, "v1": runpod_v1.BASE_URL, "graphql": runpod_graphql.BASE_URL}
+    kinds = {"v2": runpod_v2.RunpodV2, "v1": runpod_v1.RunpodV1, "graphql": runpod_graphql.RunpodGraphql}
+    base = environment.get(URL_ENV, "").strip() or bases[transport]
+    if httpx.URL(base).scheme not in ("http", "https"):
+        raise WrongTarget(f"{URL_ENV} is {base!r}, which is no http address", "The provider is asked there.", f"Unset {URL_ENV}, or set it to an address that starts with https://.")
+    api = ApiClient(base, key, who="RunPod", clock=clock, on_wait=on_wait)
+    provider: Provider = kinds[transport](api, environment.get(PROXY_ENV, "").strip() or runpod_common.PROXY)
+    return provider
