@@ -33,6 +33,12 @@ class Usage(NamedTuple):
         return self.final()
 
 
+def id_in(data: Any) -> str:
+    """The engine's own name for its answer, which its log has; empty where it gives none."""
+    found = data.get("id") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else ""
+
+
 def usage_of(raw: Any, turn: Turn, pieces: int = 0) -> Usage:
     """The engine's usage; where it counts nothing the input is the estimate and the output the number of pieces seen."""
     raw = raw if isinstance(raw, dict) else {}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pod.bridge import errors, sse
-from pod.bridge.answers import Stop, failed_finish, message_of, repeat_of_thoughts, stop_of, text_of
+from pod.bridge.answers import Stop, failed_finish, id_in, message_of, repeat_of_thoughts, stop_of, text_of
 from pod.bridge.calls import Calls, PendingCall, ToolUse, is_another, pieces_of
 from pod.bridge.codec import BadJsonError, loads, quoted
 from pod.bridge.errors import ApiError
@@ -118,6 +118,8 @@ class MessageStream(MessageWriter):
             return
         if type(chunk.get("usage")) is dict:
             self._raw_usage = chunk["usage"]
+        if self.engine_id is None:
+            self.engine_id = id_in(chunk)
         if not self.started:
             out += self.begin()
         if type(choices) is list:

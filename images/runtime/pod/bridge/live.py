@@ -213,6 +213,7 @@ class Live:
         record, stream = self._record, self._stream
         record.usage, record.stop = getattr(stream, "usage", None), getattr(stream, "stop_reason", None)
         record.notes += getattr(stream, "notes", [])
+        record.engine_id = record.engine_id or getattr(stream, "engine_id", None) or ""
         if stream.failure is not None:
             record.error, record.error_kind = stream.failure.message, stream.failure.kind
 

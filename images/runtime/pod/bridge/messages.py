@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pod.bridge import count, errors, native, size, translate
-from pod.bridge.answers import Usage
+from pod.bridge.answers import Usage, id_in
 from pod.bridge.codec import BadJsonError, dumps, loads
 from pod.bridge.engines import Engines
 from pod.bridge.errors import ApiError
@@ -84,7 +84,7 @@ class Messages:
         """POST /v1/messages."""
         request = exchange.request
         question = await self._translated(request, native.native_request if self._is_native else translate.chat_request)
-        message_id = "msg_" + request.request_id.removeprefix("req_")
+        message_id = request.record.message_id = "msg_" + request.request_id.removeprefix("req_")
         turn = question.made.turn
         if not turn.stream:
             await self._whole(exchange, question, message_id)
@@ -112,6 +112,7 @@ class Messages:
             raise ApiError(502, f"The engine's answer is no JSON: {errors.text_of(body[:500])}") from None
         message, notes = (native.mended_message if self._is_native else translate.completion_message)(data, made.turn, message_id)
         record.notes += notes
+        record.engine_id = record.engine_id or id_in(data)
         record.stop = message["stop_reason"]
         record.usage = _usage_in(message["usage"])
         exchange.answer_json(200, message)
@@ -148,6 +149,7 @@ class Messages:
                 if error.status == 503:
                     self.engines.forget(made.model)
                 raise
+            request.record.engine_id = answer.headers.get("x-request-id", "")
             if answer.status == 200:
                 return answer
             refusal = await answer.read(MAX_ERROR)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pod.bridge import errors, sse
-from pod.bridge.answers import message_of, repeat_of_thoughts, signature_of, stop_of
+from pod.bridge.answers import id_in, message_of, repeat_of_thoughts, signature_of, stop_of
 from pod.bridge.calls import Calls, ToolUse, is_whole, pieces_of
 from pod.bridge.codec import BadJsonError, loads
 from pod.bridge.errors import ApiError
@@ -186,6 +186,7 @@ class NativeStream(MessageWriter):
             out += self.fail(errors.from_event(data))
         elif kind == "message_start":
             message = data.get("message")
+            self.engine_id = id_in(message)
             self._raw_usage = _usage(message.get("usage") if isinstance(message, dict) else None, self._raw_usage)
             out += self.begin()
         elif kind in ("content_block_start", "content_block_delta", "content_block_stop"):

@@ -23,8 +23,8 @@ from pod.bridge.upstream import Answer
 
 # Headers that belong to one connection, or that the bridge writes itself: the engine's are not handed on.
 _OWN = frozenset((
-    "connection", "keep-alive", "transfer-encoding", "content-length", "te", "trailer", "upgrade", "date", "server", "request-id",
-    "x-request-id",
+    "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "te", "trailer", "upgrade", "date", "server",
+    "request-id", "x-request-id",
 ))  # fmt: skip
 _FORWARDED = ("anthropic-version", "anthropic-beta", "traceparent", "tracestate", "user-agent", "accept", "x-claude-code-session-id")
 
@@ -75,7 +75,9 @@ class Relays:
             if isinstance(requested, str) and requested != match.upstream_name and match.upstream_name:
                 body = dumps({**data, "model": match.upstream_name})
                 record.notes.append(f"model {requested[:100]} became {match.upstream_name}")
-            return await self.engines.of(match.model).send("POST", request.target, body, self.forwarded(request))
+            answer = await self.engines.of(match.model).send("POST", request.target, body, self.forwarded(request))
+            record.engine_id = answer.headers.get("x-request-id", "")
+            return answer
 
         visit = Visit(self.gate, record.model, record)
         if not record.is_stream:

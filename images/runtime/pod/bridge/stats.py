@@ -28,7 +28,7 @@ _MAX_ERRORS = 20
 @dataclasses.dataclass(slots=True)
 class Record:
     """What is known of one request. Times in seconds, `first_s` until the first piece of the answer, `held_s` spent waiting
-    for an engine that reloaded or swapped."""
+    for an engine that reloaded or swapped. `message_id` is the answer's for the client, `engine_id` the engine's own."""
 
     method: str
     route: str = "other"
@@ -36,6 +36,8 @@ class Record:
     client: str = ""
     model: str = ""
     is_stream: bool = False
+    message_id: str = ""
+    engine_id: str = ""
     bytes_in: int = 0
     first_s: float | None = None
     usage: Usage | None = None
@@ -112,7 +114,8 @@ class Stats:
     def _line(self, record: Record, request_id: str, status: int, duration: float) -> str:
         usage = record.usage
         facts = {
-            "time": _now(), "request": request_id,
+            "time": _now(), "request": request_id, "message": record.message_id or None,
+            "engine_request": record.engine_id[:200] if record.engine_id not in ("", request_id) else None,
             "method": record.method, "route": record.route, "status": status, "client": record.client or None,
             "model": record.model or None, "stream": record.is_stream or None, "bytes_in": record.bytes_in, "ms": round(duration * 1000, 1),
             "first_ms": None if record.first_s is None else round(record.first_s * 1000, 1), "pings": record.pings or None,

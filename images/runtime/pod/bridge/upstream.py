@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from pod.bridge import errors
 from pod.bridge.errors import ApiError
+from pod.bridge.packing import Unpack, unpacker
 
 httptools: Any = importlib.import_module("httptools")
 
@@ -146,6 +147,8 @@ class _Connection(asyncio.Protocol):
         self._fields: dict[str, str] = {}
         self._body: list[bytes] = []
         self._is_complete = False
+        self._odd: ApiError | None = None
+        self._unpack: Unpack | None = None
         self._answer = None
         self._head = asyncio.get_running_loop().create_future()
         self._got_bytes = False
@@ -164,6 +167,11 @@ class _Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:
             self._fields = {}
+            return
+        try:
+            self._unpack = unpacker(self._fields.pop("content-encoding", ""))
+        except ApiError as error:
+            self._odd = error
             return
         self._answer = Answer(self, status, self._fields)
         if self._head is not None and not self._head.done():
@@ -192,9 +200,20 @@ class _Connection(asyncio.Protocol):
             return
         if self._body and self._answer is not None:
             pieces, self._body = self._body, []
-            self._answer.data(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if self._is_complete:
+            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._answer.data(data if self._unpack is None else self._unpacked(data))
+        if self._odd is not None:
+            self._fail(self._odd)
+        elif self._is_complete:
             self._complete()
+
+    def _unpacked(self, data: bytes) -> bytes:
+        assert self._unpack is not None
+        try:
+            return self._unpack(data)
+        except ApiError as error:
+            self._odd = error
+            return b""
 
     def _complete(self) -> None:
         answer, self._answer, self._head = self._answer, None, None

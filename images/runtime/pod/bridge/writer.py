@@ -36,6 +36,7 @@ class MessageWriter:
         self.failure: ApiError | None = None
         self.stop_reason: str | None = None
         self.notes: list[str] = []
+        self.engine_id: str | None = None
         self._usage_s, self._clock = usage_s, clock
         self._last_usage = 0.0
         self._reported = 0
