@@ -14,9 +14,9 @@ from tests.unit.pod.watchdog.world import Engine, Job, OldWatchdog, Pod
 TWO_MINUTES = 120.0
 
 
-def serving_pod(offset: float = 0.0, **facts: float) -> Pod:
+def serving_pod(offset: float = 0.0, frozen_at: float = 1e12, mute_at: float = 1e12, dies_at: float = 1e12) -> Pod:
     """A pod past its first three probes; later starts are healthy."""
-    pod = Pod(lambda n: Engine("first", **facts) if n == 0 else Engine(f"start {n}", boots_in=360.0), offset=offset)
+    pod = Pod(lambda n: Engine("first", frozen_at=frozen_at, mute_at=mute_at, dies_at=dies_at) if n == 0 else Engine(f"start {n}", boots_in=360.0), offset=offset)
     pod.run(60.0)
     assert pod.requested("restart-engine") == []
     return pod
@@ -195,7 +195,7 @@ def test_a_prefill_of_any_length_is_never_killed(prefill_s: float) -> None:
 
 
 def test_a_giant_that_arrives_together_with_a_probe_is_never_killed() -> None:
-    for lead in range(0, 40):
+    for lead in range(40):
         pod = serving_pod()
         pod.run(float(lead))
         pod.engine.jobs.insert(0, Job(205.0, 20.0))
