@@ -20,7 +20,7 @@ A request in translate mode
 A stream in translate mode
     events.MessageStream(turn, message_id, usage_s=0.5, clock=time.monotonic)
         feed(bytes) -> list[bytes]    frames for the client; upstream bytes may be cut anywhere
-        flush() -> list[bytes]        upstream ended, cleanly or not
+        flush(why) -> list[bytes]     upstream ended, cleanly or not; `why` where an error ended it
         begin() -> list[bytes]        message_start now, with the estimate (when prefill outlasts the ping interval)
         beat() -> list[bytes]         nothing was sent for ping_s: a ping, and an empty delta of the open block
         fail(ApiError) -> list[bytes] the error event that ends the stream

@@ -2,6 +2,7 @@
 
 ApiError                 anything that a client is told; carries status, type, headers
   UnconnectedError       503: the engine takes no connection, so that the request can be sent later
+  CutOffError            502: the engine's answer ended too early
   InvalidRequestError    400: the request, named by its route (`messages.1.content.0.id: ...`)
 
 The engine's own words are kept. Two of them are put in front of what Claude Code looks for to compact a conversation: see
@@ -74,6 +75,10 @@ class UnconnectedError(ApiError):
         super().__init__(503, "The engine does not answer; it may be starting.", retry_after=RETRY_AFTER_S, should_retry=True)
 
 
+class CutOffError(ApiError):
+    """502: the engine's answer ended, and that is all that is known."""
+
+
 class InvalidRequestError(ApiError):
     """A request that cannot be understood. `route` is where in the body, as the API's own messages write it."""
 
@@ -107,9 +112,9 @@ def empty() -> ApiError:
     return ApiError(502, "The engine closed the stream without an answer.")
 
 
-def cut_off() -> ApiError:
+def cut_off() -> CutOffError:
     """The engine's stream ended in the middle of an answer."""
-    return ApiError(502, "The engine's stream ended before the answer was complete.")
+    return CutOffError(502, "The engine's stream ended before the answer was complete.")
 
 
 def too_large(limit: int) -> ApiError:

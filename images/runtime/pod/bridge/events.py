@@ -65,8 +65,8 @@ class MessageStream(MessageWriter):
             self._event(event, out)
         return out
 
-    def flush(self) -> list[bytes]:
-        """The frames that the end of upstream makes; an answer that was not finished ends with an error."""
+    def flush(self, why: ApiError | None = None) -> list[bytes]:
+        """The frames that the end of upstream makes; an answer that was not finished ends with an error: `why`, where it is known."""
         out: list[bytes] = []
         if self._plain is not None and not self.done:
             self._from_plain(out)
@@ -77,7 +77,8 @@ class MessageStream(MessageWriter):
             if self._is_finished:
                 self._end(out)
             else:
-                out += self.fail(errors.cut_off() if self._raw_usage or self._pieces or self.started else errors.empty())
+                has_begun = self._raw_usage or self._pieces or self.started
+                out += self.fail(why or (errors.cut_off() if has_begun else errors.empty()))
         return out
 
     # --- upstream events

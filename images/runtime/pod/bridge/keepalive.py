@@ -32,8 +32,10 @@ class PingStream:
         self.started = self.started or bool(data)
         return [data] if data else []
 
-    def flush(self) -> list[bytes]:
-        """The rest, whole or not."""
+    def flush(self, why: ApiError | None = None) -> list[bytes]:
+        """The rest, whole or not; or the error that ended the stream."""
+        if why is not None:
+            return self.fail(why)
         rest, self._pending = self._pending, b""
         self.started = self.started or bool(rest)
         is_open, self.done = not self.done, True

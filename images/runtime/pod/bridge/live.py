@@ -34,7 +34,7 @@ class Stream(Protocol):
     failure: ApiError | None
 
     def feed(self, data: bytes) -> list[bytes]: ...
-    def flush(self) -> list[bytes]: ...
+    def flush(self, why: ApiError | None = None) -> list[bytes]: ...
     def begin(self) -> list[bytes]: ...
     def beat(self) -> list[bytes]: ...
     def fail(self, error: ApiError) -> list[bytes]: ...
@@ -167,11 +167,11 @@ class Live:
         self._answer = None
         if self._ended is not None:
             self._sweep.discard(self)
-        elif error is not None and isinstance(self._stream, PingStream):
-            self.fail(error)
-        else:
+        elif isinstance(error, errors.CutOffError) and not isinstance(self._stream, PingStream):
             # A translated stream knows whether its answer was complete before the connection broke.
             self._guarded(self._stream.flush)
+        else:
+            self._guarded(self._stream.flush, error)
 
     def _guarded(self, make: Callable[..., list[bytes]], *arguments: Any) -> None:
         try:

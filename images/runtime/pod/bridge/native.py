@@ -162,15 +162,15 @@ class NativeStream(MessageWriter):
                 self._event(event, out)
         return out
 
-    def flush(self) -> list[bytes]:
-        """The frames that the end of upstream makes; an answer that was not finished ends with an error."""
+    def flush(self, why: ApiError | None = None) -> list[bytes]:
+        """The frames that the end of upstream makes; an answer that was not finished ends with an error: `why`, where it is known."""
         out: list[bytes] = []
         for event in self._decoder.flush():
             if not self.done:
                 self._event(event, out)
         if not self.done and self._upstream_stop[0] is not None:
             self._end(out)
-        return out if self.done else out + self.fail(errors.cut_off() if self.started else errors.empty())
+        return out if self.done else out + self.fail(why or (errors.cut_off() if self.started else errors.empty()))
 
     def _event(self, event: sse.Event, out: list[bytes]) -> None:
         try:

@@ -94,7 +94,7 @@ class Engine:
         }
 
     async def start(self) -> int:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24, backlog=2000)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 26, backlog=2000)
         return int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:

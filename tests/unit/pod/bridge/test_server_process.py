@@ -18,7 +18,7 @@ import pytest
 from pod.contract import Manifest
 
 from tests.support import ROOT
-from tests.unit.pod.bridge.net import STREAMED, Client, Engine, Peer, run
+from tests.unit.pod.bridge.net import STREAMED, Client, Engine, Peer, eventually, run
 from tests.unit.pod.manifests import example_manifest
 
 ENVIRON = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "images" / "runtime"), "HOME": "/nonexistent"}
@@ -264,5 +264,29 @@ def test_a_replaced_process_drains_without_haste() -> None:
             process.send_signal(signal.SIGTERM)  # from now 25 s are left, and the answer takes less
             assert b"message_stop" in await rest(client)
             assert await asyncio.wait_for(process.wait(), 5) == 0
+
+    run(work())
+
+
+def test_a_large_body_is_held_a_few_times_and_not_dozens() -> None:
+    """mh-19: the peak of the process, from the kernel."""
+
+    def memory(pid: int, field: str) -> int:
+        return next(int(line.split()[1]) << 10 for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(field))
+
+    async def work() -> None:
+        engine = Engine(v1__chat__completions=lambda peer: peer.whole(200, {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}))
+        process, port = await started("--listen", "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{await engine.start()}")
+        shot = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * (40 << 20)}}
+        body = json.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [shot]}]}).encode()
+        before = memory(process.pid, "VmRSS")
+        client = await connected(port)
+        client.send("POST", "/v1/messages", body)
+        assert (await client.get()).status == 200
+        assert memory(process.pid, "VmHWM") - before < 3.5 * len(body)
+        await eventually(lambda: memory(process.pid, "VmRSS") - before < len(body) / 2)
+        process.terminate()
+        assert await process.wait() == 0
+        engine.close()
 
     run(work())
