@@ -18,7 +18,9 @@ import typer
 from compiler import __version__
 from compiler.artifact import written
 from compiler.cli_bridge import bridge
+from compiler.cli_deploy import register as register_deploy
 from compiler.cli_engine import engine_app
+from compiler.cli_keys import keygen
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
 from compiler.command_support import (
     Exit,
@@ -46,6 +48,8 @@ EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, 
 app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=f"Compile short YAML specs into GPU pods that serve an open model.\n\n{EXIT_CODES}")
 app.add_typer(engine_app, name="engine")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)(bridge)
+app.command()(keygen)
+register_deploy(app)
 
 
 

@@ -36,10 +36,9 @@ def connected(
     if not key.isascii() or not key.isprintable() or " " in key:
         raise KeyMissing(f"{KEY_ENV} holds characters that no key has", fix=f"Copy the key again, on one line and without quotes, into {KEY_ENV}.")
     bases = {"v2": runpod_v2.BASE_URL, "v1": runpod_v1.BASE_URL, "graphql": runpod_graphql.BASE_URL}
-    kinds = {"v2": runpod_v2.RunpodV2, "v1": runpod_v1.RunpodV1, "graphql": runpod_graphql.RunpodGraphql}
+    kinds: dict[str, Callable[[ApiClient, str], Provider]] = {"v2": runpod_v2.RunpodV2, "v1": runpod_v1.RunpodV1, "graphql": runpod_graphql.RunpodGraphql}
     base = environment.get(URL_ENV, "").strip() or bases[transport]
     if httpx.URL(base).scheme not in ("http", "https"):
         raise WrongTarget(f"{URL_ENV} is {base!r}, which is no http address", "The provider is asked there.", f"Unset {URL_ENV}, or set it to an address that starts with https://.")
     api = ApiClient(base, key, who="RunPod", clock=clock, on_wait=on_wait)
-    provider: Provider = kinds[transport](api, environment.get(PROXY_ENV, "").strip() or runpod_common.PROXY)
-    return provider
+    return kinds[transport](api, environment.get(PROXY_ENV, "").strip() or runpod_common.PROXY)

@@ -40,6 +40,8 @@ from compiler.secrets import masked
 USER_AGENT = f"podwright/{__version__}"
 # Creating a pod takes the provider seconds; other deployers were seen to wait two minutes for it.
 READ_TIMEOUT_S = 120.0
+# A network that is away is said so at once; a single lost packet is not.
+UNANSWERED_ATTEMPTS = 2
 # A thousand pods with full environments are about 5 MB; beyond this it is no answer to a question of ours.
 MAX_BYTES = 64 << 20
 # A clock that is further off than this makes ages and costs wrong, and certificates invalid.
@@ -90,7 +92,8 @@ class ApiClient:
                 return self._once(method, path, body, params)
             except (RateLimited, ServerFailed, Unanswered, Garbled) as failure:
                 pause = failure.retry_after_s if isinstance(failure, RateLimited) else pause_before(attempt, {}, self._now())
-                if not again or attempt == ATTEMPTS or pause > LONGEST_PAUSE_S:
+                attempts = UNANSWERED_ATTEMPTS if isinstance(failure, Unanswered) else ATTEMPTS
+                if not again or attempt >= attempts or pause > LONGEST_PAUSE_S:
                     raise
                 self._on_wait(f"{failure.what}; asking again in {pause:.0f} s")
                 self._clock.sleep(pause)

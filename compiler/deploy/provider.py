@@ -243,6 +243,10 @@ class Provider(Protocol):
         """The public address of an http port."""
         ...
 
+    def skew_s(self) -> float:
+        """How far this machine's clock is ahead of the provider's, by its last answer; 0 where it does not say."""
+        ...
+
     def close(self) -> None:
         """Close connections."""
         ...

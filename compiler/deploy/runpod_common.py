@@ -1,4 +1,4 @@
-"""What RunPod's interfaces have in common: the proxy's address, capacity texts, and a pod's fields in the words of `Wanted`."""
+"""What RunPod's interfaces have in common: the proxy's address, capacity texts and a pod's fields in the words of `Wanted`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.deploy.answers import mapping, text, texts, whole
-from compiler.deploy.provider import Candidate, Cloud, Pod, Stock
+from compiler.deploy.provider import Candidate, Cloud, Stock
 
 # RunPod's sentences for "nothing is free", in lower case, from the three interfaces. Any of them can come with a 400 or a 500.
 CAPACITY = (
@@ -19,6 +19,7 @@ CAPACITY = (
 TRANSIENT = ("something went wrong", "internal server error", "bad gateway", "service unavailable", "timeout", "deadline exceeded")
 # What a host answers that let the GPUs go to somebody else while the pod was stopped.
 HOST_FULL = "not enough free gpus"
+# The public address of an http port.
 PROXY = "https://{pod}-{port}.proxy.runpod.net"
 CLOUDS: tuple[Cloud, ...] = ("SECURE", "COMMUNITY")
 
@@ -27,11 +28,6 @@ def is_capacity(detail: str) -> bool:
     """Whether a refusal says that nothing is free."""
     lowered = detail.casefold()
     return any(words in lowered for words in CAPACITY)
-
-
-def proxy_url(pattern: str, pod: Pod, port: int) -> str:
-    """The public address of an http port."""
-    return pattern.replace("{pod}", pod.id).replace("{port}", str(port))
 
 
 def stock(value: object) -> Stock:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.deploy.answers import mapping, number, rows, text, texts, whole
-from compiler.deploy.http_api import ApiClient
 from compiler.deploy.provider import (
     Action,
     Candidate,
@@ -35,7 +34,8 @@ from compiler.deploy.provider_errors import (
     ServerFailed,
     Unsupported,
 )
-from compiler.deploy.runpod_common import CLOUDS, PROXY, TRANSIENT, argv_of, container_fields, placed, proxy_url, stock, stored_args
+from compiler.deploy.runpod_base import RunpodTransport
+from compiler.deploy.runpod_common import CLOUDS, TRANSIENT, argv_of, container_fields, placed, stock, stored_args
 from compiler.targets.runpod import v2
 
 BASE_URL = "https://api.runpod.io"
@@ -60,13 +60,8 @@ def literal(value: object) -> str:
     return json.dumps(value)
 
 
-class RunpodGraphql:
+class RunpodGraphql(RunpodTransport):
     """RunPod's GraphQL behind the `Provider` interface."""
-
-    name = "runpod"
-
-    def __init__(self, api: ApiClient, proxy: str = PROXY) -> None:
-        self.api, self._proxy = api, proxy
 
     def catalogue(self, question: StockQuestion) -> tuple[GpuOffer, ...]:
         """GPU types with list prices and overall stock; GraphQL's stock by data center is not documented."""
@@ -160,14 +155,6 @@ class RunpodGraphql:
     def charges(self, pod_id: str, since: float) -> list[Charge] | None:
         """None: GraphQL has no billing records."""
         return None
-
-    def endpoint(self, pod: Pod, port: int) -> str:
-        """The public address of an http port."""
-        return proxy_url(self._proxy, pod, port)
-
-    def close(self) -> None:
-        """Close connections."""
-        self.api.close()
 
     def _asked(self, query: str, *, changes: bool = False) -> Mapping[str, Any]:
         """The `data` of an answer. GraphQL says 200 to everything, and what went wrong inside."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.deploy.answers import mapping, moment, number, rows, text, texts, whole
-from compiler.deploy.http_api import ApiClient
 from compiler.deploy.provider import (
     Action,
     Candidate,
@@ -25,19 +24,15 @@ from compiler.deploy.provider import (
     Wanted,
 )
 from compiler.deploy.provider_errors import Garbled, Missing, Refused, ServerFailed, Unsupported
-from compiler.deploy.runpod_common import PROXY, TRANSIENT, container_fields, proxy_url
+from compiler.deploy.runpod_base import RunpodTransport
+from compiler.deploy.runpod_common import TRANSIENT, container_fields
 from compiler.targets.runpod import v1
 
 BASE_URL = "https://rest.runpod.io/v1"
 
 
-class RunpodV1:
+class RunpodV1(RunpodTransport):
     """RunPod's REST v1 behind the `Provider` interface."""
-
-    name = "runpod"
-
-    def __init__(self, api: ApiClient, proxy: str = PROXY) -> None:
-        self.api, self._proxy = api, proxy
 
     def catalogue(self, question: StockQuestion) -> tuple[GpuOffer, ...] | None:
         """None: v1 has no catalogue."""
@@ -125,14 +120,6 @@ class RunpodV1:
     def charges(self, pod_id: str, since: float) -> list[Charge] | None:
         """None: v1's billing has no record of one pod by the hour that was seen."""
         return None
-
-    def endpoint(self, pod: Pod, port: int) -> str:
-        """The public address of an http port."""
-        return proxy_url(self._proxy, pod, port)
-
-    def close(self) -> None:
-        """Close connections."""
-        self.api.close()
 
 
 def fields_of(body: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.deploy.answers import mapping, moment, number, rows, text, whole
-from compiler.deploy.http_api import ApiClient
 from compiler.deploy.provider import (
     Action,
     Candidate,
@@ -22,7 +21,8 @@ from compiler.deploy.provider import (
     Wanted,
 )
 from compiler.deploy.provider_errors import Forbidden, Garbled, Invalid, Missing, ProviderError
-from compiler.deploy.runpod_common import CLOUDS, PROXY, argv_of, placed, proxy_url, stock, stored_args, v2_fields
+from compiler.deploy.runpod_base import RunpodTransport
+from compiler.deploy.runpod_common import CLOUDS, argv_of, placed, stock, stored_args, v2_fields
 from compiler.targets.runpod import v2
 
 BASE_URL = "https://api.runpod.io"
@@ -32,14 +32,10 @@ LOG_IDLE_S = 2.0
 MAX_PAGES = 50
 
 
-class RunpodV2:
+class RunpodV2(RunpodTransport):
     """RunPod's REST v2 behind the `Provider` interface."""
 
-    name = "runpod"
-
-    def __init__(self, api: ApiClient, proxy: str = PROXY) -> None:
-        self.api, self._proxy = api, proxy
-        self._sends_arrays = True
+    _sends_arrays = True
 
     def catalogue(self, question: StockQuestion) -> tuple[GpuOffer, ...]:
         """GPU types with prices and stock for pods."""
@@ -130,14 +126,6 @@ class RunpodV2:
         body = mapping(self.api.get("/v2/billing/pods", {"podId": pod_id, "bucketSize": "hour", "lastN": hours}))
         records = ((moment(r.get("startTime")), moment(r.get("endTime")), number(r.get("totalAmount")), text(r.get("podId"))) for r in rows(body.get("records")))
         return [Charge(start, end, usd) for start, end, usd, owner in records if start is not None and end is not None and usd is not None and owner in (None, pod_id)]
-
-    def endpoint(self, pod: Pod, port: int) -> str:
-        """The public address of an http port."""
-        return proxy_url(self._proxy, pod, port)
-
-    def close(self) -> None:
-        """Close connections."""
-        self.api.close()
 
     def _all(self, path: str, key: str) -> Iterator[Mapping[str, Any]]:
         """Every row of a list, page by page."""
