@@ -1,43 +1,131 @@
-"""`python -m pod --manifest FILE check` reads a manifest; `run` starts its engine and stays with it until it ends.
+"""`python -m pod`: the program of a pod. `--manifest FILE check` reads a manifest, `run` is the pod's first process and stays until it
+is told to end, `supervise` is what `run` starts and starts again, `status [--json]` asks a running one.
 
-Exit codes: 0 all is well; 65 the manifest is not valid; 66 it cannot be read; 69 it wants a part that this runtime version lacks,
-or a secret is missing; 76 it was written for a later runtime; 126 and 127 the engine's program cannot be run or does not exist.
-`run` otherwise ends with the engine's own code, or 128 + n when signal n ended it.
+Exit codes: 0 all is well, or told to end and everything ended; 1 something outlived the end; 64 a variable cannot be used; 65 the
+manifest is not valid; 66 it cannot be read; 69 nothing answers where the status should be; 75 (supervise) another runtime is to be
+started; 76 the manifest was written for a later runtime. `run` with a manifest that it cannot use keeps the container open and says why.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
+import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from pod.child import exit_code_of_group
+from pod import folders
 from pod.contract import Manifest, ManifestError, NewerSchemaError
-from pod.launch import LaunchError, LaunchPlan, launch_plan
+from pod.levers import LeverError, with_levers
 
-OK, BAD_MANIFEST, NO_MANIFEST, UNAVAILABLE, NEWER_SCHEMA, NOT_EXECUTABLE, NOT_FOUND = 0, 65, 66, 69, 76, 126, 127
+OK, USAGE, BAD_MANIFEST, NO_MANIFEST, UNAVAILABLE, NEWER_SCHEMA = 0, 64, 65, 66, 69, 76
+# Bounds the question for the status, which is answered from memory.
+STATUS_S = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one call."""
     parser = argparse.ArgumentParser(prog="python -m pod", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--manifest", required=True, type=Path, metavar="FILE", help="the manifest to work by")
-    parser.add_argument("command", choices=("check", "run"), help="check: validate and print a summary. run: start the engine")
+    parser.add_argument("--manifest", type=Path, metavar="FILE", help="the manifest to work by; not for status")
+    parser.add_argument("command", choices=("check", "run", "supervise", "status"))
+    parser.add_argument("--json", action="store_true", help="status: the whole document")
     options = parser.parse_args(arguments)
-    try:
-        manifest = Manifest.from_bytes(options.manifest.read_bytes())
-    except OSError as error:
-        return _failed(NO_MANIFEST, f"{options.manifest}: {error.strerror}")
-    except NewerSchemaError as error:
-        return _failed(NEWER_SCHEMA, f"{options.manifest}: {error}; build a newer image and start a new pod")
-    except ManifestError as error:
-        return _failed(BAD_MANIFEST, f"{options.manifest}: {error}")
-    if options.command == "check":
+    if options.command == "status":
+        return status(os.environ, options.json)
+    if options.manifest is None:
+        parser.error("--manifest FILE is missing")
+    if options.command == "supervise":
+        return _supervise(options.manifest)
+    if options.command == "run":
+        return run(options.manifest, os.environ)
+    manifest = _loaded(options.manifest)
+    if isinstance(manifest, Manifest):
         print(summary(manifest))
         return OK
-    return _run(manifest)
+    return manifest[0]
+
+
+def run(path: Path, environ: Mapping[str, str]) -> int:
+    """The pod's first process: guardian of everything below."""
+    from pod.guardian import Guardian, listening, say
+
+    folder = folders.state_folder(environ)
+    sock = None
+    manifest = _loaded(path)
+    if not isinstance(manifest, Manifest) and not folder.memory_file.exists():
+        return _held(manifest[1])
+    if isinstance(manifest, Manifest):
+        try:
+            bridge = with_levers(manifest, environ).manifest.bridge
+            sock = None if bridge.mode == "off" else listening(bridge.host if bridge.api_key_env else "127.0.0.1", bridge.port)
+        except LeverError as error:
+            say(str(error))
+        except OSError as error:
+            say(f"the endpoint's port cannot be opened: {error.strerror}; the bridge tries by itself")
+    return Guardian(path, environ, folder).run(sock)
+
+
+def _held(cause: str) -> int:
+    """A container that exits is started again in a loop while the rent runs, so it stays open and says why."""
+    _log(f"error: {cause}; nothing is served, and the container stays open so that this can be read; SIGTERM ends it")
+    wanted = (signal.SIGTERM, signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+    signal.sigwait(wanted)
+    return OK
+
+
+def _supervise(path: Path) -> int:
+    from pod.supervisor.supervise import supervise
+
+    try:
+        return supervise(path, os.environ)
+    except (ManifestError, OSError) as error:
+        return _failed(BAD_MANIFEST, f"{path}: {error}")
+
+
+def _loaded(path: Path) -> Manifest | tuple[int, str]:
+    """The manifest in a file, or the exit code and the message of what is wrong with it, which has been told."""
+    try:
+        return Manifest.from_bytes(path.read_bytes())
+    except OSError as error:
+        code, message = NO_MANIFEST, f"{path}: {error.strerror}"
+    except NewerSchemaError as error:
+        code, message = NEWER_SCHEMA, f"{path}: {error}; build a newer image and start a new pod"
+    except ManifestError as error:
+        code, message = BAD_MANIFEST, f"{path}: {error}"
+    _failed(code, message)
+    return code, message
+
+
+def status(environ: Mapping[str, str], as_json: bool) -> int:
+    """Print what the running supervisor says of itself."""
+    from pod.supervisor.views import lines
+
+    try:
+        port = folders.status_port(environ)
+        document = _asked(port)
+    except ValueError as error:
+        return _failed(USAGE, str(error))
+    except (OSError, http.client.HTTPException) as error:
+        return _failed(UNAVAILABLE, f"no supervisor answers on 127.0.0.1:{environ.get(folders.STATUS_PORT_ENV) or folders.DEFAULT_STATUS_PORT}: {error}")
+    print(json.dumps(document, indent=2, ensure_ascii=False) if as_json else "\n".join(lines(document)))
+    return OK
+
+
+def _asked(port: int) -> dict[str, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=STATUS_S)
+    try:
+        connection.request("GET", "/status")
+        document = json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+    if not isinstance(document, dict) or "state" not in document:
+        raise http.client.HTTPException("another program listens there")
+    return document
 
 
 def summary(manifest: Manifest) -> str:
@@ -54,29 +142,6 @@ def summary(manifest: Manifest) -> str:
               f"secrets    {', '.join(s.env for s in manifest.supervisor.secrets) or 'none'}",
               f"follows    {f'{follow.repo}/{follow.path} every {follow.poll_s:g} s' if follow else 'nothing'}"]
     return "\n".join(lines)
-
-
-def _run(manifest: Manifest) -> int:
-    try:
-        plan = launch_plan(manifest, os.environ)
-    except LaunchError as error:
-        return _failed(UNAVAILABLE, str(error))
-    for note in plan.notes:
-        _log(note)
-    _log(f"profile {manifest.profile}: engine on port {plan.port}: {' '.join(plan.argv[:3])} and {len(plan.argv) - 3} more words"
-         if len(plan.argv) > 3 else f"profile {manifest.profile}: engine on port {plan.port}: {' '.join(plan.argv)}")
-    return _exit_code(plan)
-
-
-def _exit_code(plan: LaunchPlan) -> int:
-    try:
-        code = exit_code_of_group(plan.argv, plan.env, _log)
-    except FileNotFoundError:
-        return _failed(NOT_FOUND, f"{plan.argv[0]}: no such program in this image")
-    except OSError as error:
-        return _failed(NOT_EXECUTABLE, f"{plan.argv[0]}: {error.strerror}")
-    _log(f"engine ended with code {code}")
-    return code
 
 
 def _failed(code: int, message: str) -> int:

@@ -24,6 +24,8 @@ GONE_S = 10.0
 # Between two looks while a group ends: short against the 20 s, long against the cost of walking /proc.
 LOOK_S = 0.05
 MARK = "PODWRIGHT_CHILD"
+# What a process is to the runtime: the part of its mark before the colon.
+ROLES = ("supervisor", "engine", "bridge", "kv-store", "worker", "desktop")
 _PROC = Path("/proc")
 
 
@@ -166,9 +168,10 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def marked(mark_prefix: str) -> set[int]:
-    """Living processes whose mark begins so, our own ancestry left out."""
-    return {stat.pid for stat in all_stats() if marks_of(stat.pid).startswith(mark_prefix)} - ancestry()
+def marked_with(marks: Iterable[str]) -> set[int]:
+    """Living processes that carry one of the marks, our own ancestry left out."""
+    wanted = set(marks)
+    return {stat.pid for stat in all_stats() if marks_of(stat.pid) in wanted} - ancestry()
 
 
 def _is_another(identity: Identity) -> bool:

@@ -64,7 +64,7 @@ def test_a_worker_that_left_the_group_is_found_by_its_mark(tmp_path: Path) -> No
     worker = int((tmp_path / "log").read_text().split()[1])
     process.kill()
     process.wait(5)
-    assert processes.marks_of(worker) == "engine:stray" and processes.marked("engine:stray") == {worker}
+    assert processes.marks_of(worker) == "engine:stray" and processes.marked_with({"engine:stray"}) == {worker}
     stopped = processes.stop(identity)
     assert stopped.stragglers == 1 and not stopped.survivors
     wait_for(lambda: (stat := processes.stat_of(worker)) is None or stat.state == "Z")

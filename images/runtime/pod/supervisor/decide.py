@@ -85,6 +85,9 @@ def _began(turn: Turn, event: Begin) -> None:
     if turn.state.target.manifest.bridge.mode != "off" and event.bridge_pid is None:
         turn.do(StartBridge())
     turn.set(bridge_pid=event.bridge_pid)
+    if turn.state.fatal is not None:
+        turn.record("fatal", turn.state.fatal.cause, code=turn.state.fatal.code, fix=turn.state.fatal.fix)
+        return
     if event.engine_pid is None:
         begin(turn, "boot", turn.state.target, "the runtime starts")
         return

@@ -1,0 +1,143 @@
+"""The runtime's folder: what survives a restart of the runtime, each file replaced whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+STATE_ENV = "PODWRIGHT_STATE_DIR"
+DEFAULT = Path("/var/lib/podwright")
+STATUS_PORT_ENV = "PODWRIGHT_STATUS_PORT"
+DEFAULT_STATUS_PORT = 8079
+
+
+@dataclasses.dataclass(frozen=True)
+class StateFolder:
+    """Where everything is kept. `problem` says why another folder than the wanted one is used; empty when it is not."""
+
+    path: Path
+    problem: str = ""
+
+    @property
+    def logs(self) -> Path:
+        """Output of engine, bridge and the other children."""
+        return self.path / "logs"
+
+    @property
+    def engine_file(self) -> Path:
+        """What the bridge reads about the engine."""
+        return self.path / "engine.json"
+
+    @property
+    def manifest_file(self) -> Path:
+        """The manifest as it is worked by here, levers included: what the bridge reads its settings from."""
+        return self.path / "manifest.json"
+
+    @property
+    def children_file(self) -> Path:
+        """Processes that the next supervisor adopts."""
+        return self.path / "children.json"
+
+    @property
+    def memory_file(self) -> Path:
+        """What the supervisor must not forget: what is in force, what was good, what failed."""
+        return self.path / "memory.json"
+
+    @property
+    def runtime_file(self) -> Path:
+        """Which runtime the guardian starts, where it is not the image's."""
+        return self.path / "runtime.json"
+
+    @property
+    def refused_runtimes_file(self) -> Path:
+        """Runtimes that ended again and again right after their start."""
+        return self.path / "runtimes-refused.json"
+
+    def manifest(self, sha: str) -> Path:
+        """A manifest as it was written, by its hash."""
+        return self.path / "manifests" / f"{sha}.json"
+
+    def runtime(self, sha: str) -> Path:
+        """The folder of an unpacked runtime."""
+        return self.path / "runtimes" / sha
+
+
+def state_folder(environ: Mapping[str, str]) -> StateFolder:
+    """The folder to work in; a fresh temporary one where the wanted one cannot be written."""
+    wanted = Path(environ.get(STATE_ENV) or DEFAULT)
+    try:
+        for part in ("logs", "manifests"):
+            (wanted / part).mkdir(parents=True, exist_ok=True, mode=0o700)
+        write(wanted / "writable", b"")
+        (wanted / "writable").unlink(missing_ok=True)
+    except OSError as error:
+        path = Path(tempfile.mkdtemp(prefix="podwright-"))
+        for part in ("logs", "manifests"):
+            (path / part).mkdir()
+        return StateFolder(path, f"{wanted} cannot be written ({error.strerror}); {path} is used, and a new container forgets it")
+    return StateFolder(wanted)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put a file in place whole: written beside and renamed. Raises OSError, and then the old one is still there."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(temporary).replace(path)
+    except BaseException as error:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _overwrite(path, content)
+            return
+        raise
+
+
+def _overwrite(path: Path, content: bytes) -> None:
+    """On a full disk, use the blocks that a file of JSON already has, so that what it says stays true."""
+    with path.open("r+b") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        if len(content) > size:
+            raise OSError(errno.ENOSPC, "no room for a longer file on a full disk", str(path))
+        stream.seek(0)
+        stream.write(content.ljust(size))
+
+
+def write_json(path: Path, data: Any) -> None:
+    """The same for a JSON document."""
+    write(path, json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where there is none or it is damaged: what was lost is found out again."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def nonce(folder: StateFolder) -> str:
+    """A word that marks processes of this folder's runtime, and nobody else's."""
+    path = folder.path / "nonce"
+    found = read_json(path).get("nonce")
+    if isinstance(found, str) and found:
+        return found
+    made = secrets.token_hex(8)
+    write_json(path, {"nonce": made})
+    return made
+
+
+def status_port(environ: Mapping[str, str]) -> int:
+    """The loopback port of status and wishes. Raises ValueError for a variable that names none."""
+    text = environ.get(STATUS_PORT_ENV) or str(DEFAULT_STATUS_PORT)
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise ValueError(f"{STATUS_PORT_ENV} is no port")
+    return int(text)
