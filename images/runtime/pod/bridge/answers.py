@@ -1,13 +1,12 @@
-"""What streams and whole answers have in common: usage, stop reasons, signatures; and whole answers."""
+"""What streams and whole answers have in common: usage and stop reasons; and whole answers."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import Any, NamedTuple
 
 from pod.bridge.calls import Calls, ToolUse, pieces_of
 from pod.bridge.errors import ApiError, from_event
+from pod.bridge.signatures import carrying, signature_of
 from pod.bridge.turn import Turn
 
 ONLY_THOUGHTS = "(The model answered inside its reasoning only. It follows.)\n\n"
@@ -51,11 +50,6 @@ def usage_of(raw: Any, turn: Turn, pieces: int = 0) -> Usage:
 def _count(value: Any) -> int | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value < 2**53 else None
-
-
-def signature_of(thinking: str) -> str:
-    """The signature of a thinking block: the same for the same text, and never empty."""
-    return base64.b64encode(b"podwright" + hashlib.sha256(thinking.encode("utf-8", "replace")).digest()).decode()
 
 
 class Stop(NamedTuple):
@@ -126,6 +120,17 @@ def message_of(data: Any, turn: Turn, message_id: str) -> tuple[dict[str, Any], 
         "id": message_id, "type": "message", "role": "assistant", "model": turn.model, "content": content,
         "stop_reason": stop.reason, "stop_sequence": stop.sequence, "usage": usage.final(),
     }, tuple(notes)  # fmt: skip
+
+
+def without_thoughts(message: dict[str, Any], turn: Turn) -> dict[str, Any]:
+    """The message as its client wants it: thinking blocks without their text where that is to be left out."""
+    if not turn.omits_thinking:
+        return message
+    content = [
+        {**block, "thinking": "", "signature": carrying(block["thinking"])} if block["type"] == "thinking" else block
+        for block in message["content"]
+    ]  # fmt: skip
+    return {**message, "content": content}
 
 
 def _ending(choices: list[dict[str, Any]]) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pod.bridge import errors, sse
-from pod.bridge.answers import id_in, message_of, repeat_of_thoughts, signature_of, stop_of
+from pod.bridge.answers import id_in, message_of, repeat_of_thoughts, stop_of, without_thoughts
 from pod.bridge.calls import Calls, ToolUse, is_whole, pieces_of
 from pod.bridge.codec import BadJsonError, loads
 from pod.bridge.errors import ApiError
@@ -21,6 +21,7 @@ from pod.bridge.requests_messages import AssistantTurn, UserTurn
 from pod.bridge.requests_system import SEPARATOR
 from pod.bridge.requests_tools import Tool
 from pod.bridge.settings import Settings
+from pod.bridge.signatures import signature_of
 from pod.bridge.translate import Reading, Translation, flag, read, response_format, sampling, thinking_fields, turn_of
 from pod.bridge.turn import Turn
 from pod.bridge.writer import TEXT, THINKING, MessageWriter
@@ -284,4 +285,5 @@ def mended_message(data: Any, turn: Turn, message_id: str) -> tuple[dict[str, An
         "finish_reason": _FINISH_OF_STOP.get(reason, reason) if isinstance(reason, str) else None,
         "stop_reason": data.get("stop_sequence"),
     }  # fmt: skip
-    return message_of({"choices": [choice], "usage": _usage(data.get("usage"), None)}, turn, message_id)
+    message, notes = message_of({"choices": [choice], "usage": _usage(data.get("usage"), None)}, turn, message_id)
+    return without_thoughts(message, turn), notes

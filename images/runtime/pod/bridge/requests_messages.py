@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pod.bridge.errors import InvalidRequestError
 from pod.bridge.requests_content import Image, Part, Reader, parts_of, tool_result_parts
 from pod.bridge.requests_system import system_texts
+from pod.bridge.signatures import carried_by
 
 NOT_RUN = "(no result: this call was not carried out)"
 
@@ -184,7 +185,7 @@ def _add_assistant(conversation: Conversation, content: Any, route: str, reader:
         if kind == "tool_use":
             turn.calls.append(_call(block, at))
         elif kind == "thinking":
-            thinking = block.get("thinking") or ""
+            thinking = block.get("thinking") or carried_by(block.get("signature"))
             if not isinstance(thinking, str):
                 raise InvalidRequestError(f"{at}.thinking", "must be a string")
             turn.thoughts += [thinking] if thinking else []

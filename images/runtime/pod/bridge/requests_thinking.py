@@ -18,17 +18,21 @@ from pod.bridge.errors import InvalidRequestError
 from pod.bridge.settings import Model, Settings
 
 ANSWER_TOKENS = 1024
+# "updates" would show only short notes of progress, which no open model writes.
+_UNREAD = ("omitted", "updates")
 ORDER = ("low", "medium", "high", "xhigh", "max")
 
 
 class Thinking(NamedTuple):
-    """How to think: `enabled` None leaves it to the template, `budget` in tokens, `level` for models that have levels."""
+    """How to think: `enabled` None leaves it to the template, `budget` in tokens, `level` for models that have levels;
+    `is_omitted`: the client does not want to read it."""
 
     enabled: bool | None
     budget: int | None
     level: str | None
     is_explicit: bool
     notes: tuple[str, ...]
+    is_omitted: bool = False
 
 
 def thinking_of(body: dict[str, Any], max_tokens: int | None, model: Model, settings: Settings) -> Thinking:
@@ -50,7 +54,8 @@ def thinking_of(body: dict[str, Any], max_tokens: int | None, model: Model, sett
         notes.append(f"thinking budget {budget} not sent: this engine refuses budgets")
         budget = None
     enabled = True if kind is not None and model.reasoning is not False else None
-    return Thinking(enabled, budget, _level(effort, model), is_explicit and kind == "enabled", tuple(notes))
+    is_omitted = wanted.get("display") in _UNREAD
+    return Thinking(enabled, budget, _level(effort, model), is_explicit and kind == "enabled", tuple(notes), is_omitted)
 
 
 def _is_claude_code(body: dict[str, Any]) -> bool:

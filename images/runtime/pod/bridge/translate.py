@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from pod.bridge import requests_tools as tools_
-from pod.bridge.answers import message_of
+from pod.bridge.answers import message_of, without_thoughts
 from pod.bridge.codec import BadJsonError, dumps, loads
 from pod.bridge.errors import InvalidRequestError
 from pod.bridge.models import Match, Names
@@ -115,7 +115,7 @@ def turn_of(reading: Reading, body: dict[str, Any], settings: Settings, stream: 
     return Turn(
         model=reading.requested, stream=stream, max_tokens=reading.max_tokens or 0, window=reading.match.model.context_window,
         estimate=estimate(body), one_tool=reading.choice.one_at_most, forced_tool=reading.choice.name,
-        stop_sequences=tuple(sampling(body).get("stop", ())), guard=settings.guard,
+        stop_sequences=tuple(sampling(body).get("stop", ())), guard=settings.guard, omits_thinking=reading.thinking.is_omitted,
     )  # fmt: skip
 
 
@@ -251,4 +251,5 @@ def with_max_tokens(chat: dict[str, Any], max_tokens: int) -> dict[str, Any]:
 
 def completion_message(data: Any, turn: Turn, message_id: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The Anthropic message in the engine's parsed answer, and notes. Raises errors.ApiError where it is an error or none."""
-    return message_of(data, turn, message_id)
+    message, notes = message_of(data, turn, message_id)
+    return without_thoughts(message, turn), notes

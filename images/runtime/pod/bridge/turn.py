@@ -7,7 +7,8 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """What an answer has to know of its request. Counts in tokens; `estimate` is of the input, `window` None: not known."""
+    """What an answer has to know of its request. Counts in tokens; `estimate` is of the input, `window` None: not known.
+    `omits_thinking`: the client wants thinking blocks without their text."""
 
     model: str
     stream: bool = False
@@ -18,3 +19,4 @@ class Turn:
     forced_tool: str | None = None
     stop_sequences: tuple[str, ...] = ()
     guard: bool = False
+    omits_thinking: bool = False

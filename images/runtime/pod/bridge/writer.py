@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pod.bridge import sse
-from pod.bridge.answers import Stop, Usage, signature_of, usage_of
+from pod.bridge.answers import Stop, Usage, usage_of
 from pod.bridge.calls import ToolUse
 from pod.bridge.codec import quoted
 from pod.bridge.errors import ApiError
+from pod.bridge.signatures import carrying, signature_of
 from pod.bridge.turn import Turn
 
 MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
@@ -95,6 +96,8 @@ class MessageWriter:
             self._open_block(kind, out)
         if kind == THINKING:
             self._thoughts.append(text)
+            if self.turn.omits_thinking:
+                return
         out.append(self._prefix + quoted(text) + DELTA_END)
 
     def _write_blank(self, out: list[bytes]) -> None:
@@ -116,7 +119,8 @@ class MessageWriter:
         if self._open is None:
             return
         if self._open == THINKING:
-            signature = quoted(signature_of("".join(self._thoughts)))
+            text = "".join(self._thoughts)
+            signature = quoted(carrying(text) if self.turn.omits_thinking else signature_of(text))
             out.append(_DELTA % (self._next, b"signature_delta", b"signature") + signature + DELTA_END)
             self._thoughts = []
         out.append(_BLOCK_STOP % self._next)
