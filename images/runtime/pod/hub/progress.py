@@ -67,7 +67,7 @@ class Meter:
         self._samples.append((now, done))
         while now - self._samples[0][0] > RATE_WINDOW_S:
             self._samples.popleft()
-        (then, before), seconds = self._samples[0], now - self._samples[0][0]
+        seconds, before = now - self._samples[0][0], self._samples[0][1]
         rate = (done - before) / seconds / (1 << 20) if seconds > 0 else 0.0
         said = {"event": "progress", "done_bytes": done, "total_bytes": self._total, "mib_s": round(max(rate, 0.0), 1)}
         if said != self._last:

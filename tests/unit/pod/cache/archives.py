@@ -1,0 +1,50 @@
+"""Archives of a compile cache that somebody has made by hand, right and wrong."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pod.cache.manifest import NAME, CacheManifest, File, sealed
+
+KEY, PARTS = "0123456789abcdef", {"model": "owner/model@abc", "pod.driver": "580"}
+
+
+def file_of(path: str, content: bytes, *, is_program: bool = False) -> File:
+    return File(path, len(content), hashlib.sha256(content).hexdigest(), is_program)
+
+
+def manifest_of(files: Mapping[str, bytes], key: str = KEY) -> CacheManifest:
+    return sealed(key, PARTS, 12.5, tuple(file_of(path, content) for path, content in files.items()))
+
+
+def member(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, link: str = "") -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, len(content)
+    return info, content
+
+
+def archive_of(target: Path, members: Iterable[tuple[tarfile.TarInfo, bytes]], manifest: CacheManifest | bytes | None = None) -> Path:
+    """An archive with these members, after a manifest if there is one."""
+    first = [] if manifest is None else [member(NAME, manifest.to_bytes() if isinstance(manifest, CacheManifest) else manifest)]
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for info, content in [*first, *members]:
+            tar.addfile(info, io.BytesIO(content))
+    target.write_bytes(gzip.compress(plain.getvalue(), 1, mtime=0))
+    return target
+
+
+def folder_of(root: Path, files: Mapping[str, bytes]) -> Path:
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+    return root
+
+
+def content_of(root: Path) -> dict[str, bytes]:
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()}
