@@ -1,8 +1,7 @@
-"""The GPUs as the driver shows them: memory in use, and the signature of a host that is sick."""
+"""The memory of the GPUs as the driver shows it, of all of them."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -18,16 +17,6 @@ SLACK_MIB = 1024
 LOOK_S = 2.0
 
 Ask = Callable[[], "tuple[int, ...] | None"]
-
-SICK = (
-    (re.compile(r"unspecified launch failure"), "CUDA reports an unspecified launch failure"),
-    (re.compile(r"No CUDA GPUs are available"), "CUDA sees no GPU that the driver lists"),
-    (re.compile(r"DP adjusted local rank \d+ is out of bounds"), "CUDA sees fewer GPUs than the driver lists"),
-    (re.compile(r"CUDA error: (?:uncorrectable ECC|an illegal instruction|device-side hardware)"), "the GPU reports a hardware fault"),
-    (re.compile(r"GPU has fallen off the bus|Unable to determine the device handle"), "a GPU has fallen off the bus"),
-)
-"""What a log says on a host that nothing inside a container repairs. A working host whose GPUs were hidden on purpose would say
-the second one too; the bootstrap has proved before that torch could use every GPU."""
 
 
 def used_mib() -> tuple[int, ...] | None:
@@ -63,8 +52,3 @@ def wait_free(before: tuple[int, ...] | None, limit_s: float = FREE_S, ask: Ask 
         if now() >= deadline:
             return False, used
         sleep(LOOK_S)
-
-
-def sick_signature(log: str) -> str | None:
-    """What a log says of a sick host, in words; None when it says nothing of the kind."""
-    return next((words for pattern, words in SICK if pattern.search(log)), None)

@@ -25,7 +25,6 @@ from pod.supervisor.spend import spend_of
 from pod.supervisor.state import State
 from pod.supervisor.views import Clock, engine_document, status_document, swap_answer
 from pod.supervisor.watching import Watching
-from pod.watchdog.stall import Boot
 
 TICK_S = 1.0
 # How often logs are looked at; an engine that prints a line a request fills 64 MiB in hours at the least.
@@ -42,8 +41,8 @@ class JournalLike(Protocol):
     def tail(self, count: int) -> list[dict[str, Any]]:
         """The last lines."""
 
-    def health(self) -> str:
-        """What is wrong with it; empty when nothing is."""
+    def health(self) -> dict[str, Any]:
+        """Whether its lines reach the disk."""
 
 
 class Supervisor:
@@ -58,7 +57,7 @@ class Supervisor:
         self._written: dict[Path, str] = {}
         self.phases: dict[str, float] = {}
         self.real = Real(folder, environ, folders.nonce(folder), self.post, self.note, spend_of(environ), self._finish)
-        self.watching = Watching(self.real.children, self.real.steps, self.post, lambda: self.state, Boot)
+        self.watching = Watching(self.real.children, self.real.steps, self.post, lambda: self.state, lambda: self.real.steps.reader.boot)
         self._tasks: list[asyncio.Task[Any]] = []
         self._parent = os.getppid()
 
@@ -100,6 +99,8 @@ class Supervisor:
         target = self.state.target
         is_ours = engine is not None and (engine.facts.get("engine"), engine.facts.get("manifest")) == (target.engine, target.sha)
         was_serving = is_ours and folders.read_json(self._folder.memory_file).get("serving") is True
+        if is_ours:
+            self.real.steps.reader.look_back()
         self._project()
         if bridge is not None and bridge.facts.get("runtime") != os.environ.get("PYTHONPATH", ""):
             self.real.bridges.replace()
@@ -197,7 +198,7 @@ class Supervisor:
         """The status document."""
         clock = Clock(time.monotonic(), time.time())
         engine = self.real.children.of("engine")
-        facts = {"now": round(clock.wall, 3), "engine_pid": engine.pid if engine else None, "watchdog": self.watching.verdict, "phases": self.phases,
+        facts = {"now": round(clock.wall, 3), "engine_pid": engine.pid if engine else None, "watchdog": self.watching.verdict, "phases": self.phases, "figures": self.real.steps.reader.facts,
                  "state_folder": str(self._folder.path), "state_folder_problem": self._folder.problem, "journal": self._journal.health(),
                  "children": [{"role": c.role, "pid": c.pid} for c in self.real.children.all()], "last": self._journal.tail(_LAST)}  # fmt: skip
         return status_document(self.state, clock, levers=self._levers, facts=facts)

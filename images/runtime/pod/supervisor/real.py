@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from pod import gpu, processes
+from pod import processes
 from pod.folders import StateFolder
 from pod.supervisor.bridge import Bridges
 from pod.supervisor.children import Child, Children
@@ -29,7 +29,6 @@ from pod.supervisor.effects import (
     StopEngine,
 )
 from pod.supervisor.events import BridgeExited, EngineExited, Preloaded, RuntimeFetched, SpendEnded, StepDone
-from pod.supervisor.logs import end_of, errors_of
 from pod.supervisor.spend import Spend
 from pod.supervisor.state import Target
 from pod.supervisor.steps import StepFailed, Steps
@@ -37,8 +36,6 @@ from pod.supervisor.workers import Workers
 
 Post = Callable[[Any], None]
 Note = Callable[..., None]
-# How much of the engine's log is searched for the cause of its end.
-_CAUSE_BYTES = 60_000
 
 
 class Real:
@@ -121,9 +118,7 @@ class Real:
 
     def _ended(self, child: Child, code: int | None) -> None:
         if child.role == "engine":
-            text = end_of(self._folder.logs / "engine.log", _CAUSE_BYTES)
-            sick = gpu.sick_signature(text)
-            self._post(EngineExited(child.pid, code, sick or errors_of(text), sick is not None))
+            self._post(EngineExited(child.pid, code, *self.steps.reader.cause()))
         elif child.role == "bridge":
             self._post(BridgeExited(child.pid, code))
         else:

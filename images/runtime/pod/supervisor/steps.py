@@ -20,6 +20,7 @@ from pod.hub import child as hub_child
 from pod.launch import LaunchError, LaunchPlan, launch_plan
 from pod.supervisor.children import Children
 from pod.supervisor.events import PASSING, Progress
+from pod.supervisor.reading import Reader
 from pod.supervisor.state import Step, Target
 from pod.supervisor.workers import Ended, Workers
 from pod.watchdog import probe
@@ -63,6 +64,7 @@ class Steps:
         self._gpu_before: tuple[int, ...] | None = None
         self._has_measured = False
         self.hurried = False
+        self.reader = Reader(folder.logs / "engine.log", tell, note)
 
     def of(self, step: Step, target: Target, grace_s: float) -> Awaitable[None]:
         """The step, ready to be awaited."""
@@ -192,6 +194,7 @@ class Steps:
         decision = offline.offline(found, self._environ.get(offline.LEVER))
         self._note("offline", decision.reason)
         facts = {"engine": target.engine, "manifest": target.sha, "port": plan.port}
+        self.reader.begin()
         try:
             self._children.start("engine", plan.argv, offline.engine_env(plan.env, decision), self._folder.logs / "engine.log", facts)
         except FileNotFoundError:
@@ -200,7 +203,9 @@ class Steps:
             raise StepFailed("no-program", f"{plan.argv[0]}: {error.strerror}") from None
         health = spec.launch.health
         while not await asyncio.to_thread(probe.health, plan.port, health.path, HEALTH_S, health.status):
+            self.reader.read()
             await asyncio.sleep(START_LOOK_S)
+        self.reader.read()
 
     async def _prove(self, target: Target) -> None:
         warm_up, spec = target.manifest.supervisor.warm_up, target.spec

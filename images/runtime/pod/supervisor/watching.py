@@ -54,6 +54,8 @@ class Watching:
         port, health = int(engine.facts.get("port", spec.launch.port)), spec.launch.health
         alive = await asyncio.to_thread(probe.health, port, health.path, probe.HEALTH_TIMEOUT_S, health.status)
         # A start counts as service only once its proof has passed, so that no verdict meets a generation that compiles kernels.
+        if state.serving:
+            self._steps.reader.read()
         seen = Observation(f"{engine.pid}:{engine.identity.started}", processes.is_alive(engine.identity), alive if state.serving else False,
                            await asyncio.to_thread(probe.metrics, port) if state.serving else None, self._finished_probe(), self._boot(),
                            adopted=engine.process is None)  # fmt: skip
