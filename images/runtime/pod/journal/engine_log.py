@@ -20,7 +20,7 @@ _ORDER: tuple[PhaseName, ...] = ("start", "load", "compile", "capture", "warm-up
 CAUSE_LINES = 2000
 
 _PREFIX = re.compile(
-    r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) |\[[\w.:-]+\] ?)*(?:(DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]*\] ?)?)?"
+    r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) |\[[\w.:-]+\]:? ?)*(?:(DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]*\] ?)?)?"
 )
 _COUNT = re.compile(r"\| +(\d+)/(\d+) \[")
 # Requests of the watchdog and of whoever else only looks: a line every few seconds that tells nothing.

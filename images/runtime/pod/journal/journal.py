@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import datetime
 import json
 import os
 import sys
@@ -76,9 +75,9 @@ class Journal:
             self._shut()
 
     def _entry(self, kind: str, message: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-        at = datetime.datetime.fromtimestamp(self._now(), datetime.timezone.utc)
-        entry: dict[str, Any] = {"at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"), "kind": self.redactor.text(kind),
-                                 "message": self.redactor.text(_cut(message))}
+        seconds = self._now()
+        at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds * 1000) % 1000:03d}Z"
+        entry: dict[str, Any] = {"at": at, "kind": self.redactor.text(kind), "message": self.redactor.text(_cut(message))}
         try:
             plain = json.loads(json.dumps(facts, default=str, allow_nan=False))
             entry |= {name: value for name, value in self.redactor.value(plain).items() if name not in entry}
@@ -102,9 +101,14 @@ class Journal:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        size = os.fstat(self._file).st_size
+        state = os.fstat(self._file)
+        if state.st_nlink == 0:  # somebody cleaned the folder; lines in a nameless file would be lost
+            self._shut()
+            self._append(line)
+            return
+        size = state.st_size
         if size + len(line) > MAX_FILE_BYTES:
-            os.replace(self._path, self._path.with_suffix(".jsonl.1"))
+            self._path.replace(self._path.with_suffix(".jsonl.1"))
             self._shut()
             self._append(line)
             return

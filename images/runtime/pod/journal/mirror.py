@@ -6,9 +6,9 @@ It is how a pod without a shell is read from outside, and what is left of one th
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import hashlib
 import re
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +25,8 @@ ENGINE_BYTES = 60_000
 BRIDGE_BYTES = 20_000
 # Read besides what is shown, so that a secret cut by the end of the window is seen whole and masked before the cut.
 MARGIN_BYTES = 4_096
+# How much more is read than shown, because most lines of a quiet engine's log are those of probes.
+LOOKS = 8
 # Pause before the first copy after a change of state: the lines that explain the change arrive within it.
 SETTLE_S = 5.0
 # The longest pause after copies that failed, and the first one. A Hub that refuses must not be asked at the boot's pace.
@@ -33,7 +35,8 @@ FIRST_BACK_OFF_S = 30.0
 
 
 class Schedule:
-    """When the next copy is due, by the caller's monotonic seconds. `period_s` of 0 keeps quiet while serving."""
+    """When the next copy is due, by the caller's monotonic seconds. With a `period_s` of 0 one copy tells that it serves, and no more
+    follow."""
 
     def __init__(self, boot_period_s: float, period_s: float) -> None:
         self._boot_period_s, self._period_s = boot_period_s, period_s
@@ -45,9 +48,10 @@ class Schedule:
     def due(self, now: float, state: State) -> bool:
         """Whether to make a document now. A fatal state is due at once, whatever failed before."""
         if state != self._state:
-            first, self._state = self._state is None, state
-            self._next_at = now if first or state == "fatal" else max(now + SETTLE_S, self._next_at if self._failures else 0.0)
-        return now >= self._next_at and (state != "serving" or self._period_s > 0 or self._next_at > 0)
+            settle_s = 0.0 if self._state is None or state == "fatal" else SETTLE_S
+            back_off_until = self._next_at if self._failures and state != "fatal" else 0.0
+            self._state, self._next_at = state, max(now + settle_s, back_off_until)
+        return now >= self._next_at
 
     def wanted(self, now: float, document: str) -> bool:
         """Whether `document` is worth a copy. While booting, and after a fatal end, only one that says something new is."""
@@ -59,8 +63,8 @@ class Schedule:
     def copied(self, now: float, document: str) -> None:
         """The copy arrived."""
         self._copied, self._failures = fingerprint(document), 0
-        serving = self._state == "serving"
-        self._next_at = now + (self._period_s if serving else self._boot_period_s) if self._period_s > 0 or not serving else float("inf")
+        period_s = self._boot_period_s if self._state != "serving" else self._period_s or float("inf")
+        self._next_at = now + period_s
 
     def failed(self, now: float) -> None:
         """The copy did not arrive: wait longer each time, and serve on."""
@@ -89,7 +93,7 @@ def path_in_repo(pod_id: str, fatal: bool = False) -> str:
 def document(now: float, subject: Subject, entries: Iterable[Mapping[str, Any]], gpus: str, counters: Counters | None, engine_log: str,
              bridge_log: str, redactor: Redactor) -> str:
     """The whole document, redacted. `now` is seconds since the epoch, `gpus` what nvidia-smi says of memory; the logs come from `end_of`."""
-    utc = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    utc = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))
     engine = counters.line() if counters and counters.engines else "publishes no counters" if counters else "does not answer"
     head = [f"===== podwright: pod {subject.pod_id}, profile {subject.profile}, {subject.release} =====", f"UTC {utc}",
             f"state: {subject.state}{f' ({subject.detail})' if subject.detail else ''}"]
@@ -106,7 +110,19 @@ def document(now: float, subject: Subject, entries: Iterable[Mapping[str, Any]],
 
 def end_of(path: Path, size: int, redactor: Redactor) -> str:
     """The redacted end of a log, `size` bytes at most, without the access lines of probes."""
-    return _last_bytes(redactor.text(without_looks(tail_of(path, size + MARGIN_BYTES))), size)
+    read = LOOKS * size + MARGIN_BYTES
+    text = without_looks(tail_of(path, read))
+    window = _last_bytes(text, size + MARGIN_BYTES)
+    if window != text or _size(path) > read:
+        window = window.partition("\n")[2]  # may be the second half of a wrapped secret whose first half is out of sight
+    return _last_bytes(redactor.text(window), size)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def fingerprint(document: str) -> str:
