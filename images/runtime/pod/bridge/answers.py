@@ -118,7 +118,7 @@ def message_of(data: Any, turn: Turn, message_id: str) -> tuple[dict[str, Any], 
     notes += [note] if note else []
     return {
         "id": message_id, "type": "message", "role": "assistant", "model": turn.model, "content": content,
-        "stop_reason": stop.reason, "stop_sequence": stop.sequence, "usage": usage.final(),
+        "stop_reason": stop.reason, "stop_sequence": stop.sequence, "usage": usage.final(), **turn.claims,
     }, tuple(notes)  # fmt: skip
 
 

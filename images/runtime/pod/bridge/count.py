@@ -20,9 +20,10 @@ from pod.bridge.translate import Translation, chat_messages, read, thinking_fiel
 __all__ = ["count_in", "estimate", "tokenize_request"]
 
 
-def tokenize_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None) -> Translation:
+def tokenize_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None,
+                     counted: int | None = None) -> Translation:  # fmt: skip
     """The request for the engine's /tokenize; max_tokens and stream may be absent. Raises InvalidRequestError."""
-    reading = read(body, settings, names, counting=True, pdf=pdf)
+    reading = read(body, settings, names, pdf, counted, counting=True)
     fields = thinking_fields(reading, is_answered=False)
     level = fields.pop("reasoning_effort", None)
     asked: dict[str, Any] = {"model": reading.match.upstream_name, "messages": chat_messages(reading), **fields}

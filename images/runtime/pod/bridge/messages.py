@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from pod.bridge import count, errors, native, size, translate
+from pod.bridge import count, errors, native, requests_editing, size, translate
 from pod.bridge.answers import Usage, id_in
 from pod.bridge.codec import BadJsonError, dumps, loads
 from pod.bridge.engines import Engines
@@ -34,15 +34,17 @@ MAX_QUESTIONS = 4
 
 
 class Question:
-    """A client's request, and what is `made` of it for the engine that is loaded now."""
+    """A client's request, and what is `made` of it for the engine that is loaded now. `counted` are its input tokens where its
+    context edits hang on them and the engine counted."""
 
     def __init__(self, body: Any, make: Callable[..., Translation], pdf: PdfReader | None, is_slow: bool) -> None:
         self._body, self._make, self._pdf, self._is_slow = body, make, pdf, is_slow
+        self.counted: int | None = None
         self.made: Translation
 
     async def read(self, settings: Settings, engines: Engines) -> Translation:
         """Makes it for the names as they are now. Raises InvalidRequestError."""
-        arguments = (self._body, settings, engines.names, self._pdf)
+        arguments = (self._body, settings, engines.names, self._pdf, self.counted)
         self.made = await asyncio.to_thread(self._make, *arguments) if self._is_slow else self._make(*arguments)
         return self.made
 
@@ -72,8 +74,11 @@ class Messages:
     async def _translated(self, request: Request, make: Callable[..., Translation]) -> Question:
         await self.engines.known()
         has_pdf = self._pdf is not None and b"application/pdf" in request.body
-        question = Question(translate.parsed_body(request.body), make, self._pdf, has_pdf)
+        body = translate.parsed_body(request.body)
+        question = Question(body, make, self._pdf, has_pdf)
         request.body = b""
+        if requests_editing.wants_count(body):
+            question.counted = await self._count_unedited(body, has_pdf)
         made = await question.read(self.settings, self.engines)
         record = request.record
         record.model, record.is_stream = made.turn.model, made.turn.stream
@@ -206,10 +211,19 @@ class Messages:
 
     # --- counting
 
+    async def _count_unedited(self, body: dict[str, Any], is_slow: bool) -> int | None:
+        """Input tokens before context edits; None where the engine cannot count now."""
+        unedited = Question({**body, "context_management": None}, self._maker_of_counts, self._pdf, is_slow)
+        return await self._counted(await unedited.read(self.settings, self.engines))
+
+    @property
+    def _maker_of_counts(self) -> Callable[..., Translation]:
+        return native.native_count_request if self._is_native else count.tokenize_request
+
     async def count_tokens(self, exchange: Exchange) -> None:
         """POST /v1/messages/count_tokens: the engine's count, or an estimate where it cannot count."""
         request = exchange.request
-        question = await self._translated(request, native.native_count_request if self._is_native else count.tokenize_request)
+        question = await self._translated(request, self._maker_of_counts)
         made = question.made
         path = "/v1/messages/count_tokens" if self._is_native else "/tokenize"
         tokens: int | None = None
@@ -228,7 +242,14 @@ class Messages:
         if tokens is None:
             tokens = made.turn.estimate
             request.record.notes.append("the count is an estimate")
-        exchange.answer_json(200, {"input_tokens": tokens})
+        exchange.answer_json(200, {"input_tokens": tokens, **self._before_edits(question, tokens)})
+
+    def _before_edits(self, question: Question, tokens: int) -> dict[str, Any]:
+        edits = question.made.turn.applied_edits
+        if not edits:
+            return {}
+        before = question.counted or tokens + sum(edit["cleared_input_tokens"] for edit in edits)
+        return {"context_management": {"original_input_tokens": before}}
 
 
 def _usage_in(usage: dict[str, Any]) -> Usage:

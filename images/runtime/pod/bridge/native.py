@@ -31,9 +31,10 @@ LEAST_BUDGET = 1024
 _FINISH_OF_STOP = {"max_tokens": "length", "tool_use": "tool_calls", "end_turn": "stop", "stop_sequence": "stop", "refusal": "refusal"}
 
 
-def native_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None) -> Translation:
-    """The request for the engine's /v1/messages. Raises InvalidRequestError for what no model could answer."""
-    reading = read(body, settings, names, pdf=pdf)
+def native_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None,
+                   counted: int | None = None) -> Translation:  # fmt: skip
+    """The request for the engine's /v1/messages; `counted` as in `translate.read`. Raises InvalidRequestError."""
+    reading = read(body, settings, names, pdf, counted)
     stream = flag(body, "stream")
     native: dict[str, Any] = {"model": reading.match.upstream_name, "max_tokens": reading.max_tokens, "messages": _messages(reading)}
     if reading.system:
@@ -51,9 +52,10 @@ def native_request(body: Any, settings: Settings, names: Names, pdf: PdfReader |
     return Translation(native, turn_of(reading, body, settings, stream), reading.match.model, tuple(reading.notes))
 
 
-def native_count_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None) -> Translation:
+def native_count_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None,
+                         counted: int | None = None) -> Translation:  # fmt: skip
     """The request for the engine's /v1/messages/count_tokens."""
-    reading = read(body, settings, names, counting=True, pdf=pdf)
+    reading = read(body, settings, names, pdf, counted, counting=True)
     native: dict[str, Any] = {"model": reading.match.upstream_name, "messages": _messages(reading)}
     if reading.system:
         native["system"] = SEPARATOR.join(reading.system)

@@ -1,7 +1,7 @@
 """An Anthropic request -> the engine's chat request, and the engine's whole answer -> an Anthropic message. Pure.
 
 Left out on purpose, because no engine knows them: cache_control (the engine caches by itself), metadata (it identifies a
-person), context_management, container, service_tier, betas. Each of the last ones is named in the notes.
+person), container, service_tier, betas. Each of the last ones is named in the notes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pod.bridge.codec import BadJsonError, dumps, loads
 from pod.bridge.errors import InvalidRequestError
 from pod.bridge.models import Match, Names
 from pod.bridge.requests_content import Image, Part, PdfReader, Reader
+from pod.bridge.requests_editing import edited, edits_of
 from pod.bridge.requests_messages import AssistantTurn, Conversation, UserTurn, conversation_of
 from pod.bridge.requests_system import SEPARATOR, system_texts
 from pod.bridge.requests_thinking import Thinking, below, thinking_of
@@ -23,7 +24,7 @@ from pod.bridge.size import estimate
 from pod.bridge.turn import Turn
 
 STREAM_OPTIONS = {"include_usage": True, "continuous_usage_stats": True}
-_UNUSED = ("context_management", "container", "mcp_servers", "service_tier")
+_UNUSED = ("container", "mcp_servers", "service_tier")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Translation:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """An Anthropic request, read and checked; `max_tokens` None where it may be absent and is."""
+    """An Anthropic request, read and checked; `max_tokens` None where it may be absent and is, `estimated` the input in tokens."""
 
     match: Match
     requested: str
@@ -48,6 +49,8 @@ class Reading:
     tools: list[tools_.Tool]
     choice: tools_.Choice
     thinking: Thinking
+    applied_edits: list[dict[str, Any]]
+    estimated: int
     notes: list[str]
 
 
@@ -59,8 +62,9 @@ def parsed_body(data: bytes | bytearray) -> Any:
         raise InvalidRequestError("", f"The request body is not valid JSON: {error}") from None
 
 
-def read(body: Any, settings: Settings, names: Names, *, counting: bool = False, pdf: PdfReader | None = None) -> Reading:
-    """The request in a parsed body. `counting` asks for no max_tokens. Raises InvalidRequestError."""
+def read(body: Any, settings: Settings, names: Names, pdf: PdfReader | None, counted: int | None, *, counting: bool = False) -> Reading:
+    """The request in a parsed body, with its context edits applied: by the input tokens that the tokenizer `counted` before them, or
+    by an estimate. `counting` asks for no max_tokens. Raises InvalidRequestError."""
     if not isinstance(body, dict):
         raise InvalidRequestError("", "The request body must be a JSON object.")
     requested = body.get("model")
@@ -74,12 +78,15 @@ def read(body: Any, settings: Settings, names: Names, *, counting: bool = False,
     tools, missing = tools_.tools_of(body.get("tools"), conversation.added_tools)
     thinking = thinking_of(body, max_tokens, match.model, settings)
     system = system_texts(body.get("system")) + conversation.system + ([tools_.missing_note(missing)] if missing else [])
-    notes = [*conversation.notes, *thinking.notes, *(f"{key} is not used here" for key in _UNUSED if body.get(key))]
+    edits, estimated = edits_of(body), estimate(body)
+    applied = edited(conversation, edits, body, estimated, counted)
+    notes = [*conversation.notes, *edits.notes, *thinking.notes, *(f"{key} is not used here" for key in _UNUSED if body.get(key))]
     notes += [f"{name}: a tool that only Anthropic's servers run" for name in missing]
     if not match.known:
         notes.append(f"model {requested[:100]} is not known; {match.upstream_name} answers")
     choice = tools_.choice_of(body.get("tool_choice"), tools, missing)
-    return Reading(match, requested, max_tokens, system, conversation, tools, choice, thinking, notes)
+    return Reading(match, requested, max_tokens, system, conversation, tools, choice, thinking, applied,
+                   max(1, estimated - sum(edit["cleared_input_tokens"] for edit in applied)), notes)  # fmt: skip
 
 
 def _max_tokens(body: dict[str, Any]) -> int:
@@ -93,9 +100,9 @@ def _max_tokens(body: dict[str, Any]) -> int:
     return value
 
 
-def chat_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None) -> Translation:
-    """The request for /v1/chat/completions. Raises InvalidRequestError for what no model could answer."""
-    reading = read(body, settings, names, pdf=pdf)
+def chat_request(body: Any, settings: Settings, names: Names, pdf: PdfReader | None = None, counted: int | None = None) -> Translation:
+    """The request for /v1/chat/completions; `counted` as in `read`. Raises InvalidRequestError for what no model could answer."""
+    reading = read(body, settings, names, pdf, counted)
     stream = flag(body, "stream")
     chat: dict[str, Any] = {"model": reading.match.upstream_name, "messages": chat_messages(reading), "max_tokens": reading.max_tokens}
     chat.update(sampling(body))
@@ -114,8 +121,8 @@ def turn_of(reading: Reading, body: dict[str, Any], settings: Settings, stream: 
     """What the answer has to know of the request."""
     return Turn(
         model=reading.requested, stream=stream, max_tokens=reading.max_tokens or 0, window=reading.match.model.context_window,
-        estimate=estimate(body), one_tool=reading.choice.one_at_most, forced_tool=reading.choice.name,
-        stop_sequences=tuple(sampling(body).get("stop", ())), guard=settings.guard, omits_thinking=reading.thinking.is_omitted,
+        estimate=reading.estimated, one_tool=reading.choice.one_at_most, forced_tool=reading.choice.name,
+        applied_edits=tuple(reading.applied_edits), stop_sequences=tuple(sampling(body).get("stop", ())), guard=settings.guard, omits_thinking=reading.thinking.is_omitted,
     )  # fmt: skip
 
 

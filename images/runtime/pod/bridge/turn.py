@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,3 +21,9 @@ class Turn:
     stop_sequences: tuple[str, ...] = ()
     guard: bool = False
     omits_thinking: bool = False
+    applied_edits: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def claims(self) -> dict[str, Any]:
+        """What an answer says of the edits that the request asked for; nothing where none changed anything."""
+        return {"context_management": {"applied_edits": list(self.applied_edits)}} if self.applied_edits else {}

@@ -151,7 +151,7 @@ class MessageWriter:
         usage = self.usage
         self._reported = usage.completion
         told = usage.final() if stop else usage.first() if self._raw_usage else {"output_tokens": usage.completion}
-        return sse.frame("message_delta", {"type": "message_delta", "delta": delta, "usage": told})
+        return sse.frame("message_delta", {"type": "message_delta", "delta": delta, "usage": told, **(self.turn.claims if stop else {})})
 
     def _stop(self, stop: Stop, out: list[bytes]) -> None:
         """The end of the message."""
