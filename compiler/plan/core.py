@@ -61,12 +61,17 @@ class ConfigPatch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScriptPatch:
-    """A script of the owner's that must change the installed engine before it starts, verified by its sha256."""
+    """A script of the owner's that must change the installed engine before it starts, verified by its sha256.
+
+    It is for these engine `releases` only; `expects` are the files that it changes, with their sha256 before.
+    """
 
     file: str
     repo: str
     sha256: str | None
     reason: str
+    releases: tuple[str, ...] = ()
+    expects: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def _engine(plan: Plan, name: str, model: ModelPlan, engine: EnginePlan) -> cont
         argv=engine.argv, env=_mapping(engine.env), nccl_conf=_mapping(plan.hardware.nccl_conf), host=plan.network.engine_host,
         port=plan.network.engine_port, health=HEALTH, fetch=_fetches(model, engine),
         config_patches=tuple(contract.ConfigPatch(p.file, p.key_path, p.append, p.reason) for p in model.config_patches),
-        script_patches=tuple(contract.ScriptPatch(p.file, p.repo, p.sha256, p.reason) for p in model.script_patches),
+        script_patches=tuple(contract.ScriptPatch(p.file, p.repo, p.sha256, p.releases, dict(p.expects), p.reason) for p in model.script_patches),
     )  # fmt: skip
     return contract.Engine(
         name=name, served_names=model.served_names, launch=launch, context_window=engine.max_model_len, architecture=model.architecture,

@@ -27,7 +27,7 @@ def resolve_model(specs: SpecSet, window: int, factor: float | None) -> ModelPla
         generated=checkpoint.generated, folder=checkpoint.folder, disk_bytes=_disk(specs), weights_bytes=m.weights.loaded, bytes_read_per_token=read or None, native_context=m.context.native,
         yarn_factor=factor, quantization=f"{m.quantization.scheme} {m.quantization.activations}", kernel=kernel(specs), tokenizer=_tokenizer(specs),
         config_patches=tuple(ConfigPatch(p.file, p.key_path, p.append, p.reason) for p in m.list_patches if p.only_with == "always" or uses_mtp),
-        script_patches=tuple(ScriptPatch(p.file, p.repo, p.sha256, p.reason) for p in m.engine_patches), chat_template_kwargs=dict(m.chat_template_kwargs),
+        script_patches=tuple(ScriptPatch(p.file, p.repo, p.sha256, p.reason, p.releases, dict(p.expects)) for p in m.engine_patches), chat_template_kwargs=dict(m.chat_template_kwargs),
     )  # fmt: skip
 
 

@@ -259,12 +259,21 @@ class ListPatch(Spec):
     reason: Text = Field(description="What fails without it.")
 
 
+InstalledFile = Annotated[
+    str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*\.py$", description="A file below site-packages, for instance vllm/envs.py.")
+]
+
+
 class EnginePatch(Spec):
     """A script of the owner's that changes the installed engine, fetched and verified before it runs."""
 
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+\.py$")] = Field(description="File in the repository.")
     repo: HubRepo = Field(description="Hub repository that holds it.")
-    sha256: Sha256 | None = Field(None, description="Its sha256. Without it the bootstrap refuses to run it.")
+    sha256: Sha256 | None = Field(None, description="Its sha256. Without it the pod refuses to run it.")
+    releases: tuple[Version, ...] = Field(min_length=1, description="Engine releases that it was written for. The pod refuses to run it on any other.")
+    expects: dict[InstalledFile, Sha256] = Field(
+        default_factory=dict, description="Installed files that it changes, with their sha256 before it. With them the pod refuses when one is another, or when the script changes anything else."
+    )
     reason: Text = Field(description="What fails without it.")
 
 

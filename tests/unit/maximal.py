@@ -65,7 +65,7 @@ MODEL = """
 checkpoint: {repo: owner/model, revision: 0123456789abcdef0123456789abcdef01234567, published: "2026-08", license: mit, gated: true, download: 18GB, source: A source.}
 tokenizer: {repo: owner/tokenizer, revision: 0123456789abcdef0123456789abcdef01234567, reason: A reason.}
 list_patches: [{file: config.json, key_path: [a, b], append: [c], reason: A reason.}]
-engine_patches: [{file: patch.py, repo: owner/patches, sha256: SHA, reason: A reason.}]
+engine_patches: [{file: patch.py, repo: owner/patches, sha256: SHA, releases: ["0.27.1"], expects: {vllm/envs.py: SHA}, reason: A reason.}]
 chat_template_kwargs: {enable_thinking: yes please}
 aliases: [an-alias]
 env: {MODEL_VARIABLE: {value: a value, reason: A reason.}}

@@ -64,11 +64,17 @@ class ConfigPatch:
 
 @dataclasses.dataclass(frozen=True)
 class ScriptPatch:
-    """A script that changes the installed engine: `file` of a Hub `repo`. One without `sha256` must not be run."""
+    """A script that changes the installed engine: `file` of a Hub `repo`. One without `sha256` must not be run.
+
+    It may run on the engine releases that it names, and on no other. `expects` are the installed files that it changes and
+    their sha256 before it did; empty where nobody has written them down.
+    """
 
     file: str
     repo: str
     sha256: str | None
+    releases: tuple[str, ...]
+    expects: dict[str, str]
     reason: str = _note()
 
 

@@ -64,7 +64,7 @@ class World:
         self.specs = dataclasses.replace(self.specs, engine=self.specs.engine.model_copy(update={"images": images}))
 
     def patched(self, sha256: str | None) -> None:
-        self.model(engine_patches=(EnginePatch(file="patch.py", repo="org/patches", sha256=sha256, reason="It does not load."),))
+        self.model(engine_patches=(EnginePatch(file="patch.py", repo="org/patches", sha256=sha256, releases=("0.27.1",), reason="It does not load."),))
 
 
 @pytest.fixture

@@ -82,7 +82,9 @@ def model(**changes: object) -> dict[str, object]:
     ({"architecture": {"name": "A", "model_type": "a", "family": "a", "vocab": 10, "kv": ({"kind": "tape"},)}}, ("architecture", "kv", 0), "tape"),
     ({"list_patches": ({"file": "../x.json", "key_path": ("a",), "append": ("b",), "reason": "c"},)}, ("list_patches", 0, "file"), "form"),
     ({"list_patches": ({"file": "x/y.json", "key_path": ("a",), "append": ("b",), "reason": "c"},)}, ("list_patches", 0, "file"), "form"),
-    ({"engine_patches": ({"file": "$(id).py", "repo": "a/b", "reason": "c"},)}, ("engine_patches", 0, "file"), "form"),
+    ({"engine_patches": ({"file": "$(id).py", "repo": "a/b", "releases": ("0.27.1",), "reason": "c"},)}, ("engine_patches", 0, "file"), "form"),
+    ({"engine_patches": ({"file": "x.py", "repo": "a/b", "releases": (), "reason": "c"},)}, ("engine_patches", 0, "releases"), "at least 1"),
+    ({"engine_patches": ({"file": "x.py", "repo": "a/b", "releases": ("1.0",), "expects": {"../x.py": "0" * 64}, "reason": "c"},)}, ("engine_patches", 0, "expects", "../x.py"), "form"),
 ])  # fmt: skip
 def test_findings_of_a_model(changes: dict[str, object], route: tuple[str | int, ...], words: str) -> None:
     assert validated(ModelSpec, "m.yaml", model())[1] == []

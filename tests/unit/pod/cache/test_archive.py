@@ -140,7 +140,7 @@ def test_what_the_manifest_does_not_promise(tmp_path: Path, members: list[tuple[
 
 def test_a_foreign_key_is_explained(tmp_path: Path) -> None:
     archive = archive_of(tmp_path / "x.tar.gz", [member("a", b"1")], manifest_of({"a": b"1"}, "f" * 16))
-    with pytest.raises(ArchiveError, match="is for key ffffffffffffffff and not 0123456789abcdef: pod.driver is '580' there and '570' here"):
+    with pytest.raises(ArchiveError, match=r"is for key ffffffffffffffff and not 0123456789abcdef: pod.driver is '580' there and '570' here"):
         unpack(archive, tmp_path / "b", KEY, {**PARTS, "pod.driver": "570"}, reserve=0)
 
 
