@@ -79,6 +79,12 @@ def stop_of(finish: Any, matched: Any, has_tool: bool, usage: Usage, turn: Turn)
     return Stop("end_turn"), None if known else f"finish reason {str(finish)[:100]!r} became end_turn"
 
 
+def ran_out(usage: Usage, turn: Turn) -> bool:
+    """Whether an answer ended because no more was allowed or fitted. A call that it leaves open was cut off, whatever the
+    engine says: vLLM 0.27.1 says `tool_calls` at the end of such a stream."""
+    return 0 < turn.max_tokens <= usage.completion or (turn.window is not None and usage.prompt + usage.completion >= turn.window)
+
+
 def failed_finish(finish: Any) -> ApiError | None:
     """The error that a finish reason stands for."""
     if finish in ("abort", "error", "cancelled") if isinstance(finish, str) else False:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pod.bridge import errors, sse
-from pod.bridge.answers import Stop, failed_finish, id_in, message_of, repeat_of_thoughts, stop_of, text_of
+from pod.bridge.answers import Stop, failed_finish, id_in, message_of, ran_out, repeat_of_thoughts, stop_of, text_of
 from pod.bridge.calls import Calls, PendingCall, ToolUse, is_another, pieces_of
 from pod.bridge.codec import BadJsonError, loads, quoted
 from pod.bridge.errors import ApiError
@@ -259,6 +259,8 @@ class MessageStream(MessageWriter):
 
     def _end(self, out: list[bytes]) -> None:
         out += self.begin()
+        if any(isinstance(held, PendingCall) and not held.is_whole() for held in self._queue) and ran_out(self.usage, self.turn):
+            self._finish = "length"
         self._drain(out, at_end=True)
         if not self._has_answer and self._finish != "length" and (text := repeat_of_thoughts(self._all_thoughts, self.notes)):
             self._write(TEXT, text, out)

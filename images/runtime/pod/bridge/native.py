@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pod.bridge import errors, sse
-from pod.bridge.answers import id_in, message_of, repeat_of_thoughts, stop_of, without_thoughts
+from pod.bridge.answers import id_in, message_of, ran_out, repeat_of_thoughts, stop_of, without_thoughts
 from pod.bridge.calls import Calls, ToolUse, is_whole, pieces_of
 from pod.bridge.codec import BadJsonError, loads
 from pod.bridge.errors import ApiError
@@ -257,6 +257,8 @@ class NativeStream(MessageWriter):
         reason, sequence = self._upstream_stop
         finish = _FINISH_OF_STOP.get(reason, reason) if isinstance(reason, str) else None
         self._unsure += self._tools.values()
+        if self._unsure and ran_out(self.usage, self.turn):
+            finish = "length"
         self._show_unsure(out, is_cut=finish == "length")
         if not self._has_answer and finish != "length" and (text := repeat_of_thoughts(self._all_thoughts, self.notes)):
             self._write(TEXT, text, out)
