@@ -52,3 +52,23 @@ def wait_free(before: tuple[int, ...] | None, limit_s: float = FREE_S, ask: Ask 
         if now() >= deadline:
             return False, used
         sleep(LOOK_S)
+
+
+def identity() -> tuple[str | None, tuple[str, ...]]:
+    """The driver's version and the name of each GPU; (None, ()) where no driver answers."""
+    rows = [line.split(", ", 1) for line in _asked("driver_version,name").splitlines() if ", " in line]
+    return (rows[0][0].strip(), tuple(name.strip() for _, name in rows)) if rows else (None, ())
+
+
+def table() -> str:
+    """One line a GPU for people: number, name, memory in use and in all, load, temperature; empty where no driver answers."""
+    return _asked("index,name,memory.used,memory.total,utilization.gpu,temperature.gpu")
+
+
+def _asked(fields: str) -> str:
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False, start_new_session=True)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

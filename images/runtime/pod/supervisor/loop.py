@@ -10,16 +10,20 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pod import folders
 from pod.folders import StateFolder
 from pod.guardian import HAND_OVER, STOPPED
+from pod.journal.journal import Journal
 from pod.levers import Lever
+from pod.publication import Taken
 from pod.supervisor import http, logs
 from pod.supervisor.decide import decide
 from pod.supervisor.events import Begin, Event, StopWanted, SwapWanted, Tick
-from pod.supervisor.memory import Taken, saved
+from pod.supervisor.following import Following
+from pod.supervisor.memory import saved
+from pod.supervisor.mirroring import Mirroring
 from pod.supervisor.real import Real
 from pod.supervisor.spend import spend_of
 from pod.supervisor.state import State
@@ -32,25 +36,12 @@ ROTATE_S = 60.0
 _LAST = 20
 
 
-class JournalLike(Protocol):
-    """What the supervisor needs of the journal."""
-
-    def write(self, kind: str, message: str, **facts: Any) -> None:
-        """One line."""
-
-    def tail(self, count: int) -> list[dict[str, Any]]:
-        """The last lines."""
-
-    def health(self) -> dict[str, Any]:
-        """Whether its lines reach the disk."""
-
-
 class Supervisor:
     """One life. Build it inside a running loop, then await `run`."""
 
-    def __init__(self, state: State, folder: StateFolder, environ: Mapping[str, str], given: str, taken: Taken, journal: JournalLike,
+    def __init__(self, state: State, folder: StateFolder, environ: Mapping[str, str], given: str, taken: Taken, journal: Journal,
                  levers: tuple[Lever, ...]) -> None:  # fmt: skip
-        self.state, self.taken = state, taken
+        self.state = state
         self._folder, self._environ, self._given, self._journal, self._levers = folder, environ, given, journal, levers
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -58,6 +49,9 @@ class Supervisor:
         self.phases: dict[str, float] = {}
         self.real = Real(folder, environ, folders.nonce(folder), self.post, self.note, spend_of(environ), self._finish)
         self.watching = Watching(self.real.children, self.real.steps, self.post, lambda: self.state, lambda: self.real.steps.reader.boot)
+        self.following = Following(folder, environ, self.real.workers, taken, self.post, self.note)
+        self.real.fetch_runtime = self.following.fetch_runtime
+        self.mirroring = Mirroring(folder, environ, self.real.workers, journal, lambda: self.state)
         self._tasks: list[asyncio.Task[Any]] = []
         self._parent = os.getppid()
 
@@ -80,7 +74,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._told_to_end, number)
         await self._listen()
         self._adopt()
-        for work in (self._ticks(), self.watching.run(), self._decide_for_ever()):
+        for work in (self._ticks(), self.watching.run(), self.following.run(), self.mirroring.run(), self._decide_for_ever()):
             self._tasks.append(loop.create_task(work))
         waited: list[asyncio.Future[Any]] = [self._ended, *self._tasks]
         done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -111,6 +105,7 @@ class Supervisor:
             event = await self._events.get()
             self.state, effects = decide(self.state, event, time.monotonic())
             self.real.target = self.state.target
+            self.following.configure(self.state.target.manifest.supervisor.follow)
             self._project()
             for effect in effects:
                 self.real.perform(effect)
@@ -143,7 +138,10 @@ class Supervisor:
         document = engine_document(self.state, clock)
         unchanged = {key: value for key, value in document.items() if key != "since"}
         self._write(self._folder.engine_file, unchanged, document)
-        memory = saved(self.state, self._given, self.taken)
+        is_settled = self.state.sequence >= self.following.offered.sequence and self.state.pending is None
+        if is_settled and (self.state.change is None or self.state.change.kind != "reload"):
+            self.following.taken = self.following.offered  # dealt with; until now a supervisor that dies would be handed it again
+        memory = saved(self.state, self._given, self.following.taken)
         self._write(self._folder.memory_file, memory, memory)
         manifest = self.state.target.manifest.to_json()
         self._write(self._folder.manifest_file, manifest, manifest)
@@ -177,7 +175,7 @@ class Supervisor:
         if (method, path) == ("POST", "/swap"):
             return self._swap(body)
         if (method, path) == ("POST", "/reload"):
-            self.ask_now()
+            self.following.ask_now()
             return 202, {"asked": True}
         return 404, {"error": "there are GET /status, GET /journal?lines=N, POST /swap and POST /reload"}
 
@@ -191,15 +189,12 @@ class Supervisor:
                 return status, {"model": wanted["model"], "detail": words} if status == 202 else {"error": words}
         return 400, {"error": 'the body must be {"model": "<engine>"}'}
 
-    def ask_now(self) -> None:
-        """Ask the Hub at once whether something was published."""
-
     def status(self) -> dict[str, Any]:
         """The status document."""
         clock = Clock(time.monotonic(), time.time())
         engine = self.real.children.of("engine")
         facts = {"now": round(clock.wall, 3), "engine_pid": engine.pid if engine else None, "watchdog": self.watching.verdict, "phases": self.phases, "figures": self.real.steps.reader.facts,
-                 "state_folder": str(self._folder.path), "state_folder_problem": self._folder.problem, "journal": self._journal.health(),
+                 "state_folder": str(self._folder.path), "state_folder_problem": self._folder.problem, "journal": self._journal.health(), "follow": self.following.last, "mirror": self.mirroring.last,
                  "children": [{"role": c.role, "pid": c.pid} for c in self.real.children.all()], "last": self._journal.tail(_LAST)}  # fmt: skip
         return status_document(self.state, clock, levers=self._levers, facts=facts)
 

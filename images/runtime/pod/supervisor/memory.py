@@ -12,18 +12,11 @@ from pod import folders
 from pod.contract import Manifest, ManifestError
 from pod.folders import StateFolder
 from pod.levers import LeverError, with_levers
+from pod.publication import Taken
 from pod.supervisor.state import Restart, State, Target, engines_of
 
 VERSION = 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-@dataclasses.dataclass(frozen=True)
-class Taken:
-    """The last publication that was taken notice of: its number and its hash, by which a replay is recognised."""
-
-    sequence: int = 0
-    sha256: str = ""
 
 
 def saved(state: State, given: str, taken: Taken) -> dict[str, Any]:
@@ -35,7 +28,7 @@ def saved(state: State, given: str, taken: Taken) -> dict[str, Any]:
         "version": VERSION, "boot_id": _boot_id(), "given": given, "in_force": of(state.target), "good": of(state.good), "good_before": of(state.good_before),
         "sequence": state.sequence, "taken": dataclasses.asdict(taken), "quarantined": [list(pair) for pair in state.quarantined],
         "serving": state.serving, "restarts": [[r.at, r.reason, r.had_served] for r in state.restarts], "is_preloaded": state.is_preloaded,
-        "runtime_refused": list(state.runtime_refused), "spend_ended": state.spend_ended,
+        "runtime_refused": list(state.runtime_refused), "spend_ended": state.spend_ended, "since": state.since,
     }  # fmt: skip
 
 
@@ -77,7 +70,7 @@ def taken_of(data: Mapping[str, Any]) -> Taken:
     """The publication that was taken notice of last."""
     with contextlib.suppress(KeyError, TypeError, ValueError):
         return Taken(int(data["taken"]["sequence"]), str(data["taken"]["sha256"]))
-    return Taken()
+    return Taken(0, "")
 
 
 def _target(folder: StateFolder, row: Any, environ: Mapping[str, str]) -> Target | None:

@@ -30,6 +30,7 @@ def action_between(old: Target, new: Target) -> Action:
 
 def published(turn: Turn, event: Published) -> None:
     """A publication that can be trusted. The last one wins; what it asks for begins at once if it may."""
+    turn.set(sequence=event.sequence)
     state = turn.state
     if event.runtime and event.runtime not in (state.runtime, *state.runtime_refused):
         turn.record("publication", f"number {event.sequence} brings runtime {event.runtime[:12]}", sequence=event.sequence)
@@ -42,9 +43,8 @@ def published(turn: Turn, event: Published) -> None:
     why = state.is_quarantined.get(event.target.sha)
     if why:
         refused(turn, Refused("quarantined", f"manifest {event.target.sha[:12]} failed before: {why}"))
-        turn.set(sequence=event.sequence)
         return
-    turn.set(sequence=event.sequence, pending=Publication(_same_engine(state, event.target), event.when))
+    turn.set(pending=Publication(_same_engine(state, event.target), event.when))
     turn.record("publication", f"number {event.sequence}: manifest {event.target.sha[:12]}", sequence=event.sequence)
     _make_room(turn)
     act(turn)

@@ -39,7 +39,7 @@ Note = Callable[..., None]
 
 
 class Real:
-    """The one that acts. `finish` ends the supervisor with an exit code; `publish_cache` and `fetch_runtime` are the Hub's part."""
+    """The one that acts. `finish` ends the supervisor with an exit code; `fetch_runtime` is the follower's part."""
 
     def __init__(self, folder: StateFolder, environ: Mapping[str, str], nonce: str, post: Post, note: Note, spend: Spend,
                  finish: Callable[[str, int], None]) -> None:  # fmt: skip
@@ -50,7 +50,6 @@ class Real:
         self._folder, self._post, self._note, self._spend, self._finish = folder, post, note, spend, finish
         self._step: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
-        self.publish_cache: Callable[[Target], Coroutine[Any, Any, None]] | None = None
         self.fetch_runtime: Callable[[str], Coroutine[Any, Any, str]] | None = None
         self.target: Target | None = None
 
@@ -88,7 +87,7 @@ class Real:
             case Preload():
                 return self._preload(effect.engines)
             case PublishCache():
-                return self._cache(effect.target)
+                return self.steps.caching.publish(effect.target, self.steps.start_s)
             case FetchRuntime():
                 return self._runtime(effect.sha256)
         raise TypeError(effect)
@@ -157,10 +156,6 @@ class Real:
                     self._post(Preloaded(name, True))
                 except StepFailed as error:
                     self._post(Preloaded(name, False, error.detail))
-
-    async def _cache(self, target: Target) -> None:
-        if self.publish_cache is not None:
-            await self.publish_cache(target)
 
     async def _runtime(self, sha256: str) -> None:
         assert self.fetch_runtime is not None

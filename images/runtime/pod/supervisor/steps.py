@@ -18,6 +18,7 @@ from pod.contract import Manifest
 from pod.folders import StateFolder
 from pod.hub import child as hub_child
 from pod.launch import LaunchError, LaunchPlan, launch_plan
+from pod.supervisor.caching import Caching
 from pod.supervisor.children import Children
 from pod.supervisor.events import PASSING, Progress
 from pod.supervisor.reading import Reader
@@ -65,6 +66,8 @@ class Steps:
         self._has_measured = False
         self.hurried = False
         self.reader = Reader(folder.logs / "engine.log", tell, note)
+        self.caching = Caching(environ, workers, note)
+        self.start_s = 0.0
 
     def of(self, step: Step, target: Target, grace_s: float) -> Awaitable[None]:
         """The step, ready to be awaited."""
@@ -167,6 +170,7 @@ class Steps:
     async def _prepare(self, target: Target) -> None:
         _write_nccl_conf(target.spec.launch.nccl_conf, self._environ)
         await self._kv_store(target)
+        await self.caching.restore(target)
 
     async def _kv_store(self, target: Target) -> None:
         store, running = target.manifest.kv_store, self._children.of("kv-store")
@@ -193,10 +197,13 @@ class Steps:
         found = await asyncio.to_thread(lambda: [presence(self.hub_cache(target.manifest), fetch) for fetch in spec.launch.fetch])
         decision = offline.offline(found, self._environ.get(offline.LEVER))
         self._note("offline", decision.reason)
+        place = await self.caching.place_of(target)
+        env = offline.engine_env({**plan.env, "VLLM_CACHE_ROOT": place.root} if place else plan.env, decision)
         facts = {"engine": target.engine, "manifest": target.sha, "port": plan.port}
+        began = asyncio.get_running_loop().time()
         self.reader.begin()
         try:
-            self._children.start("engine", plan.argv, offline.engine_env(plan.env, decision), self._folder.logs / "engine.log", facts)
+            self._children.start("engine", plan.argv, env, self._folder.logs / "engine.log", facts)
         except FileNotFoundError:
             raise StepFailed("no-program", f"{plan.argv[0]}: no such program in this image", "build the image again, or publish a manifest for this one") from None
         except OSError as error:
@@ -206,6 +213,7 @@ class Steps:
             self.reader.read()
             await asyncio.sleep(START_LOOK_S)
         self.reader.read()
+        self.start_s = asyncio.get_running_loop().time() - began
 
     async def _prove(self, target: Target) -> None:
         warm_up, spec = target.manifest.supervisor.warm_up, target.spec

@@ -33,11 +33,12 @@ def engine_document(state: State, clock: Clock) -> dict[str, Any]:
     spec = going.spec
     return {
         "version": 1, "state": state.name, "model": going.engine, "served_names": list(spec.served_names), "port": spec.launch.port,
-        "since": clock.at(state.since), "detail": _detail(state), "hold": holds(state), "retry_after_s": RETRY_AFTER_S,
+        "since": clock.at(state.since), "detail": detail_of(state), "hold": holds(state), "retry_after_s": RETRY_AFTER_S,
     }  # fmt: skip
 
 
-def _detail(state: State) -> str:
+def detail_of(state: State) -> str:
+    """The state in one line for people: the reason and the cure of a fatal one, else how far what is under way is."""
     if state.fatal and state.change is None:
         return f"{state.fatal.cause}; {state.fatal.fix}" if state.fatal.fix else state.fatal.cause
     return f"{state.phase}: {state.detail}" if state.phase and state.detail else state.phase or state.detail
@@ -48,7 +49,7 @@ def status_document(state: State, clock: Clock, *, levers: Sequence[Lever], fact
     manifest = state.target.manifest
     fatal = state.fatal
     return {
-        "version": 1, "state": state.name, "since": clock.at(state.since), "phase": state.phase, "detail": _detail(state), "notice": state.notice,
+        "version": 1, "state": state.name, "since": clock.at(state.since), "phase": state.phase, "detail": detail_of(state), "notice": state.notice,
         "hold": holds(state), "profile": manifest.profile, "engine": _target(state.target), "engine_release": manifest.pod.release,
         "compiler": manifest.compiler, "good": _target(state.good) if state.good else None,
         "change": {"kind": state.change.kind, "step": state.change.step, "reason": state.change.reason, "to": _target(state.change.target),
@@ -82,7 +83,7 @@ def swap_answer(state: State, engine: str, now: float) -> tuple[int, str]:
     if failure and failure.engine == engine and now - failure.at < SWAP_FAILURE_S:
         return 503, f"{engine} could not be loaded: {failure.reason}"
     if state.name == "fatal" or state.stopping:
-        return 503, f"the pod is {state.name}: {_detail(state)}"
+        return 503, f"the pod is {state.name}: {detail_of(state)}"
     if state.name in ("booting", "reloading") and state.change and not state.serving:
         return 409, f"the pod is {state.name}"
     return 202, f"{engine} will be loaded"
