@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pod.bridge import count, errors, native, requests_editing, size, translate
 from pod.bridge.answers import Usage, id_in
@@ -33,20 +33,51 @@ COUNT_S = 60.0
 MAX_QUESTIONS = 4
 
 
+class Protocol(NamedTuple):
+    """How the engine is asked, and how its answers are read: the makers of requests and of counts with their paths, and the readers."""
+
+    path: str
+    make: Callable[..., Translation]
+    count_path: str
+    make_count: Callable[..., Translation]
+    stream: Callable[..., MessageStream | native.NativeStream]
+    whole: Callable[..., tuple[dict[str, Any], tuple[str, ...]]]
+
+
+def protocol_of(body: Any, mode: str) -> Protocol:
+    """The engine's own Messages API in native mode, its chat API otherwise; and for an answer that is to continue the assistant's last
+    message, which vLLM's Messages API begins anew."""
+    if mode == "native" and not _is_to_be_continued(body):
+        return Protocol("/v1/messages", native.native_request, "/v1/messages/count_tokens", native.native_count_request,
+                        native.NativeStream, native.mended_message)  # fmt: skip
+    return Protocol("/v1/chat/completions", translate.chat_request, "/tokenize", count.tokenize_request, MessageStream, translate.completion_message)
+
+
+def _is_to_be_continued(body: Any) -> bool:
+    messages = body.get("messages") if isinstance(body, dict) else None
+    return isinstance(messages, list) and bool(messages) and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant"
+
+
 class Question:
     """A client's request, and what is `made` of it for the engine that is loaded now. `counted` are its input tokens where its
     context edits hang on them and the engine counted."""
 
-    def __init__(self, body: Any, make: Callable[..., Translation], pdf: PdfReader | None, is_slow: bool) -> None:
-        self._body, self._make, self._pdf, self._is_slow = body, make, pdf, is_slow
+    def __init__(self, body: Any, protocol: Protocol, pdf: PdfReader | None, *, is_slow: bool, is_count: bool) -> None:
+        self._body, self._pdf, self._is_slow, self._is_count = body, pdf, is_slow, is_count
+        self.protocol = protocol
         self.counted: int | None = None
         self.made: Translation
 
     async def read(self, settings: Settings, engines: Engines) -> Translation:
         """Makes it for the names as they are now. Raises InvalidRequestError."""
         arguments = (self._body, settings, engines.names, self._pdf, self.counted)
-        self.made = await asyncio.to_thread(self._make, *arguments) if self._is_slow else self._make(*arguments)
+        make = self.protocol.make_count if self._is_count else self.protocol.make
+        self.made = await asyncio.to_thread(make, *arguments) if self._is_slow else make(*arguments)
         return self.made
+
+    def unedited(self) -> Question:
+        """The count of the same request without its context edits."""
+        return Question({**self._body, "context_management": None}, self.protocol, self._pdf, is_slow=self._is_slow, is_count=True)
 
 
 @dataclasses.dataclass
@@ -63,22 +94,16 @@ class Messages:
     def __post_init__(self) -> None:
         self._pdf = pdf_reader()
 
-    @property
-    def _is_native(self) -> bool:
-        return self.settings.mode == "native"
-
-    @property
-    def _path(self) -> str:
-        return "/v1/messages" if self._is_native else "/v1/chat/completions"
-
-    async def _translated(self, request: Request, make: Callable[..., Translation]) -> Question:
+    async def _translated(self, request: Request, *, is_count: bool = False) -> Question:
         await self.engines.known()
         has_pdf = self._pdf is not None and b"application/pdf" in request.body
         body = translate.parsed_body(request.body)
-        question = Question(body, make, self._pdf, has_pdf)
+        question = Question(body, protocol_of(body, self.settings.mode), self._pdf, is_slow=has_pdf, is_count=is_count)
         request.body = b""
         if requests_editing.wants_count(body):
-            question.counted = await self._count_unedited(body, has_pdf)
+            unedited = question.unedited()
+            await unedited.read(self.settings, self.engines)
+            question.counted = await self._counted(unedited, request)
         made = await question.read(self.settings, self.engines)
         record = request.record
         record.model, record.is_stream = made.turn.model, made.turn.stream
@@ -88,14 +113,13 @@ class Messages:
     async def messages(self, exchange: Exchange) -> None:
         """POST /v1/messages."""
         request = exchange.request
-        question = await self._translated(request, native.native_request if self._is_native else translate.chat_request)
+        question = await self._translated(request)
         message_id = request.record.message_id = "msg_" + request.request_id.removeprefix("req_")
         turn = question.made.turn
         if not turn.stream:
             await self._whole(exchange, question, message_id)
             return
-        maker = native.NativeStream if self._is_native else MessageStream
-        live = Live(exchange, maker(turn, message_id, self.settings.usage_s), self.sweep, request.record, self.log)
+        live = Live(exchange, question.protocol.stream(turn, message_id, self.settings.usage_s), self.sweep, request.record, self.log)
         try:
             answer = await self._answer(question, request, live.hold)
         except ApiError as error:
@@ -108,14 +132,13 @@ class Messages:
 
     async def _whole(self, exchange: Exchange, question: Question, message_id: str) -> None:
         body = await self._body(question, exchange.request)
-        made = question.made
         record = exchange.request.record
         record.got_first()
         try:
             data = loads(body)
         except BadJsonError:
             raise ApiError(502, f"The engine's answer is no JSON: {errors.text_of(body[:500])}") from None
-        message, notes = (native.mended_message if self._is_native else translate.completion_message)(data, made.turn, message_id)
+        message, notes = question.protocol.whole(data, question.made.turn, message_id)
         record.notes += notes
         record.engine_id = record.engine_id or id_in(data)
         record.stop = message["stop_reason"]
@@ -135,21 +158,23 @@ class Messages:
         """The engine's answer, as soon as there is an engine to ask."""
 
         async def ask(waited: bool) -> Answer:
-            made = await question.read(self.settings, self.engines) if waited else question.made
-            return await self._ask(made, request)
+            if waited:
+                await question.read(self.settings, self.engines)
+            return await self._ask(question, request)
 
         return await Visit(self.gate, question.made.turn.model, request.record).through(ask, hold)
 
-    async def _ask(self, made: Translation, request: Request) -> Answer:
+    async def _ask(self, question: Question, request: Request) -> Answer:
         """The engine's answer with status 200. Raises ApiError."""
+        made = question.made
         upstream, body = self.engines.of(made.model), made.body
         if made.model.upstream in self.engines.no_budget:
             body = _without_budget(body, request.record)
-        await self._check_size(made, request)
+        await self._check_size(question, request)
         headers = self.forwarded(request)
         for _ in range(MAX_QUESTIONS):
             try:
-                answer = await upstream.send("POST", self._path, dumps(body), headers)
+                answer = await upstream.send("POST", question.protocol.path, dumps(body), headers)
             except ApiError as error:
                 if error.status == 503:
                     self.engines.forget(made.model)
@@ -158,15 +183,16 @@ class Messages:
             if answer.status == 200:
                 return answer
             refusal = await answer.read(MAX_ERROR)
-            better = await self._better(made, body, answer.status, refusal, request)
+            better = await self._better(question, body, answer.status, refusal, request)
             if better is None:
-                raise await self._told(answer, refusal, made)
+                raise await self._told(answer, refusal, question, request)
             body = better
         raise errors.from_upstream(answer.status, answer.headers, refusal)
 
-    async def _better(self, made: Translation, body: dict[str, Any], status: int, refusal: bytes,
+    async def _better(self, question: Question, body: dict[str, Any], status: int, refusal: bytes,
                       request: Request) -> dict[str, Any] | None:  # fmt: skip
         """A request that the engine will rather take, or None."""
+        made = question.made
         record, text = request.record, errors.text_of(refusal)
         if errors.refuses_budget(status, text) and (lighter := _without_budget(body, record)) != body:
             self.engines.no_budget.add(made.model.upstream)
@@ -177,7 +203,7 @@ class Messages:
             name = self.engines.names.resolve(made.turn.model).upstream_name
             return {**body, "model": name} if name != body["model"] else None
         overflow = errors.overflow_of(text) if status == 400 else None
-        if overflow is not None and not overflow.exact and (prompt := await self._counted(made)) is not None:
+        if overflow is not None and not overflow.exact and (prompt := await self._counted(question, request)) is not None:
             overflow = overflow.counted(prompt)
         tokens = overflow.lowered() if overflow is not None else None
         if overflow is None or tokens is None or tokens >= body["max_tokens"]:
@@ -185,47 +211,38 @@ class Messages:
         record.notes.append(f"max_tokens {body['max_tokens']} became {tokens}: no more fits behind a prompt of {overflow.prompt} tokens")
         return _shorter(body, tokens)
 
-    async def _told(self, answer: Answer, refusal: bytes, made: Translation) -> ApiError:
+    async def _told(self, answer: Answer, refusal: bytes, question: Question, request: Request) -> ApiError:
         """The client's error, with the prompt's real size where the engine stopped counting."""
         overflow = errors.overflow_of(errors.text_of(refusal)) if answer.status in (400, 413, 422) else None
-        prompt = await self._counted(made) if overflow is not None and not overflow.exact else None
+        prompt = await self._counted(question, request) if overflow is not None and not overflow.exact else None
         return errors.from_upstream(answer.status, answer.headers, refusal, prompt)
 
-    async def _check_size(self, made: Translation, request: Request) -> None:
+    async def _check_size(self, question: Question, request: Request) -> None:
         """Raises ApiError for a prompt that must not reach the engine."""
-        if size.wants_count(made.turn, self.settings):
-            error = size.too_long(made.turn, self.settings, await self._counted(made))
+        turn = question.made.turn
+        if size.wants_count(turn, self.settings):
+            error = size.too_long(turn, self.settings, await self._counted(question, request))
             if error is not None:
                 raise error
 
-    async def _counted(self, made: Translation) -> int | None:
+    async def _counted(self, question: Question, request: Request) -> int | None:
         """Tokens of the prompt by the engine's tokenizer; None where it has none or does not answer."""
         keep = ("model", "messages", "tools", "system", "chat_template_kwargs", "add_generation_prompt", "continue_final_message")
+        made, path, headers = question.made, question.protocol.count_path, self.forwarded(request)
         asked = {key: made.body[key] for key in keep if key in made.body}
-        path = "/v1/messages/count_tokens" if self._is_native else "/tokenize"
         try:
-            status, body = await self.engines.of(made.model).fetch("POST", path, dumps(asked), seconds=COUNT_S, extra=True)
+            status, body = await self.engines.of(made.model).fetch("POST", path, dumps(asked), headers, seconds=COUNT_S, extra=True)
             return count.count_in(body) if status == 200 else None
         except ApiError:
             return None
 
     # --- counting
 
-    async def _count_unedited(self, body: dict[str, Any], is_slow: bool) -> int | None:
-        """Input tokens before context edits; None where the engine cannot count now."""
-        unedited = Question({**body, "context_management": None}, self._maker_of_counts, self._pdf, is_slow)
-        return await self._counted(await unedited.read(self.settings, self.engines))
-
-    @property
-    def _maker_of_counts(self) -> Callable[..., Translation]:
-        return native.native_count_request if self._is_native else count.tokenize_request
-
     async def count_tokens(self, exchange: Exchange) -> None:
         """POST /v1/messages/count_tokens: the engine's count, or an estimate where it cannot count."""
         request = exchange.request
-        question = await self._translated(request, self._maker_of_counts)
-        made = question.made
-        path = "/v1/messages/count_tokens" if self._is_native else "/tokenize"
+        question = await self._translated(request, is_count=True)
+        made, path = question.made, question.protocol.count_path
         tokens: int | None = None
         try:
             status, body = await self.engines.of(made.model).fetch("POST", path, dumps(made.body), self.forwarded(request), seconds=COUNT_S)

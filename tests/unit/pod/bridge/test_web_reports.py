@@ -49,6 +49,24 @@ def test_who_leaves_during_prefill_ends_it_within_a_second(mode: str, body: dict
     run(work())
 
 
+def test_an_answer_that_is_begun_goes_on_in_native_mode_too() -> None:
+    """rc-13: vLLM's own Messages API would begin another answer."""
+
+    async def work() -> None:
+        engine = Engine(v1__chat__completions=lambda peer: peer.text("42}"), tokenize=lambda peer: peer.whole(200, {"count": 12}))
+        async with pair(engine, mode="native") as bridge:
+            messages = [*REQUEST["messages"], {"role": "assistant", "content": '{"answer":'}]  # type: ignore[misc]
+            got = await bridge.ask("POST", "/v1/messages", {**STREAMED, "messages": messages})
+            judge = judged(got.body)
+            assert judge.faults == [] and judge.blocks[0]["text"] == "42}"
+            sent = engine.of(CHAT)[0].json
+            assert (sent["continue_final_message"], sent["add_generation_prompt"]) == (True, False) and engine.of("/v1/messages") == []
+            counted = await bridge.ask("POST", "/v1/messages/count_tokens", {"model": "m", "messages": messages})
+            assert counted.json == {"input_tokens": 12} and engine.of("/tokenize")[0].json["continue_final_message"] is True
+
+    run(work())
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_the_first_piece_is_there_before_the_engine_makes_the_second(mode: str) -> None:
     """live-08."""
