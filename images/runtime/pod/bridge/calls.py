@@ -7,12 +7,40 @@ call that max_tokens cut off is left out.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+import re
 from typing import Any, NamedTuple
 
 from pod.bridge.codec import BadJsonError, dumps, loads, tolerant_loads
 from pod.bridge.guard import refusal
 from pod.bridge.turn import Turn
+
+_CLIENT_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_CARRIED = "toolu_as_"
+# Half of a character beyond U+FFFF, which a client's parser may refuse where its other half is missing.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def client_id(engine_id: str) -> str:
+    """An engine's id of a call as clients take it: letters, digits, `_` and `-`. Others (`functions.run:0`) are carried inside one
+    that is fit, because templates exist that read them, so that the engine must see its own again."""
+    if _CLIENT_ID.fullmatch(engine_id):
+        return engine_id
+    return _CARRIED + base64.urlsafe_b64encode(engine_id.encode("utf-8", "replace")).decode().rstrip("=")
+
+
+def engine_id(shown: str) -> str:
+    """The engine's own id in one that `client_id` made; any other is itself."""
+    if not shown.startswith(_CARRIED):
+        return shown
+    packed = shown.removeprefix(_CARRIED)
+    try:
+        found = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return shown
+    return found if found and client_id(found) == shown else shown
 
 
 class ToolUse(NamedTuple):
@@ -40,17 +68,17 @@ def arguments_of(pieces: list[str]) -> str | None:
     """The JSON object in the pieces of a call's arguments, as text; None where there is none.
 
     Pieces are put together. Where that is no JSON: what follows a whole object is dropped (engines repeat the arguments
-    at the end), and the last piece is taken where each piece repeats the ones before it. An object inside a JSON string is
-    unpacked, raw line breaks inside strings are allowed for.
+    at the end) unless the first one is empty, and the last piece is taken where each piece repeats the ones before it. An object
+    inside a JSON string is unpacked, raw line breaks inside strings and halves of characters are allowed for.
     """
     text = "".join(pieces).strip()
     if text in ("", "null", '""'):
         return "{}"
     value = _json(text)
     if isinstance(value, dict):
-        return text
+        return dumps(value).decode() if _SURROGATE.search(text) else text
     if isinstance(value, str) and isinstance(_json(value), dict):
-        return value
+        return arguments_of([value])
     if value is None and (whole := _first_object(text)):
         return whole
     last = pieces[-1].strip() if pieces else ""
@@ -78,7 +106,10 @@ def _first_object(text: str) -> str | None:
         return None
     if not isinstance(value, dict):
         return None
-    return text[:end] if isinstance(_json(text[:end]), dict) else _rewritten(text[:end])
+    if not value and (later := arguments_of([text[end:]])) and later != "{}":
+        return later  # an empty object that stood in until the arguments came
+    is_fit = isinstance(_json(text[:end]), dict) and not _SURROGATE.search(text[:end])
+    return text[:end] if is_fit else _rewritten(text[:end])
 
 
 def _rewritten(text: str) -> str | None:
@@ -105,7 +136,7 @@ class Calls:
 
     def made(self, call_id: Any, name: Any, pieces: list[str], *, is_cut: bool) -> ToolUse | str | None:
         """The call; a text to show in its place; or None where there is nothing to hand on. `is_cut`: max_tokens ended it."""
-        name = name if isinstance(name, str) and name else self._turn.forced_tool
+        name = name.strip() if isinstance(name, str) and name.strip() else self._turn.forced_tool
         if not name:
             self._notes.append("a tool call without a name was left out")
             return None
@@ -119,7 +150,7 @@ class Calls:
         raw = None
         if arguments is None:
             raw, arguments = "".join(pieces), "{}"
-            self._notes.append(f"the arguments of {name} are no JSON object: {raw[:500]}")
+            self._notes.append(f"the arguments of {name} are no JSON object ({len(raw)} characters, kept as raw_arguments)")
         used = ToolUse(self._unique(call_id), name, arguments, raw)
         if self._turn.guard and (why := refusal(name, used.input)):
             self._ids.discard(used.id)
@@ -128,7 +159,7 @@ class Calls:
         return used
 
     def _unique(self, call_id: Any) -> str:
-        wanted = call_id if isinstance(call_id, str) else ""
+        wanted = client_id(call_id) if isinstance(call_id, str) and call_id else ""
         if not wanted or wanted in self._ids:
             wanted = f"toolu_{self._message_id.removeprefix('msg_')}_{len(self._ids)}"
         self._ids.add(wanted)

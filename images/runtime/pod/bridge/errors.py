@@ -151,14 +151,16 @@ class Overflow:
         return f"input length and `max_tokens` exceed context limit: {self.prompt} + {self.asked} > {self.window}"
 
 
-_WINDOW = re.compile(r"maximum (?:context|model) length (?:is|of) (\d+)|maximum input length of (\d+) tokens"
-                     r"|max_model_len=(?:max_total_tokens=)?(\d+)")  # fmt: skip
+_WINDOW = re.compile(r"maximum (?:context|model) length (?:is |of |\()?(\d+)|context length (?:is only |is |\()?(\d+)"
+                     r"|maximum input length of (\d+) tokens|max_model_len=(?:max_total_tokens=)?(\d+)")  # fmt: skip
 _PROMPT = (re.compile(r"prompt contains (at least )?(\d+) input tokens"), re.compile(r"has (at least )?(\d+) input tokens"),
            re.compile(r"resulted in (at least )?(\d+) tokens"), re.compile(r"\((at least )?(\d+) in the messages"),
            re.compile(r"upper bound for (\d+)()"),
-           re.compile(r"prompt \(length (at least )?(\d+)\)"), re.compile(r"input \((at least )?(\d+) tokens\)"),
+           re.compile(r"prompt \((?:total )?length (at least )?(\d+)\)"), re.compile(r"input \((at least )?(\d+) tokens\)"),
+           re.compile(r"passed (at least )?(\d+) input tokens"), re.compile(r"(at least )?\b(\d+) tokens from the input"),
+           re.compile(r"(?:Input|Prompt) length (?:is )?\(?(at least )?(\d+)"),
            re.compile(r"requested (at least )?(\d+) tokens"))  # fmt: skip
-_ASKED = re.compile(r"requested (\d+) output tokens|too large: (\d+)|(\d+) in the completion"
+_ASKED = re.compile(r"requested (\d+) output tokens|too large: (\d+)|(\d+) in the completion|(\d+) tokens for the completion"
                     r"|max(?:_completion)?_tokens=(\d+) cannot be greater")  # fmt: skip
 
 
@@ -184,6 +186,17 @@ def refuses_budget(status: int, text: str) -> bool:
     return status == 400 and "thinking_token_budget" in text
 
 
+# What vLLM says of a model without eyes, of more images than it takes, and of an image that cannot be read.
+_IMAGE = re.compile(r"not a multimodal model|At most \d+ (?:image|video)|cannot identify image|[Ff]ailed to (?:load|open|decode|fetch) image"
+                    r"|image file is truncated|does not support (?:image|multimodal)")  # fmt: skip
+
+
+def told_of_media(text: str) -> str:
+    """The engine's words about an image that it does not take, behind the ones that make Claude Code take it out of the conversation:
+    without them it sends the image with every further turn, and each one is refused."""
+    return f"Could not process image: {text}" if _IMAGE.search(text) else text
+
+
 _PERMANENT = re.compile(r"permanent|unsupported|not supported|not implemented|NotImplemented", re.IGNORECASE)
 _DEAD_ENGINE = re.compile(
     r"EngineDead|EngineCore encountered an issue|engine (?:is|has) (?:dead|died|stopped)|shutting down", re.IGNORECASE
@@ -195,13 +208,18 @@ def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: 
     after an overflow that was not exact."""
     if status < 400:
         return ApiError(502, f"The engine answered with status {status}.")
-    text = text_of(body) or f"The engine answered with status {status}."
-    if status in (400, 413, 422) and (found := overflow_of(text)):
+    text = told(text_of(body)) or f"The engine answered with status {status}."
+    if status in (400, 413, 422, 500) and (found := overflow_of(text)):
         return ApiError(400, f"{(found if prompt is None else found.counted(prompt)).wording()}\n{text}")
     if status in (401, 403):
         return ApiError(502, f"The engine refused the bridge: {text}", should_retry=False)
+    wish = {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
     if status in (429, 503, 529):
-        return ApiError(status, text, retry_after=_delay(headers.get("retry-after")), should_retry=True)
+        return ApiError(status, text, retry_after=_delay(headers), should_retry=wish is not False)
+    if wish is not None:
+        return ApiError(status, text, should_retry=wish)
+    if status == 400:
+        return ApiError(400, told_of_media(text))
     if status >= 500 and _DEAD_ENGINE.search(text):
         return ApiError(503, text, retry_after=RETRY_AFTER_S, should_retry=True)
     # The engine gives 500 to what it will refuse again; a gateway's 502 or 504 may pass.
@@ -210,13 +228,10 @@ def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: 
 
 def from_event(data: Any) -> ApiError:
     """What an error in an engine's stream becomes, after the first byte as before it."""
-    error = data.get("error", data) if isinstance(data, dict) else data
-    text = _text(data) or "The engine reported an error."
-    code = (
-        next((error[key] for key in ("code", "status", "status_code") if _is_status(error.get(key))), None)
-        if isinstance(error, dict)
-        else None
-    )
+    error = data.get("error") or data if isinstance(data, dict) else data
+    text = told(_text(data)) or "The engine reported an error."
+    codes = [error.get(key) for key in ("code", "status", "status_code")] if isinstance(error, dict) else []
+    code = next(filter(None, map(_status_of_code, codes)), None)
     kind = error.get("type") if isinstance(error, dict) else None
     if found := overflow_of(text):
         return ApiError(400, f"{found.wording()}\n{text}")
@@ -228,7 +243,8 @@ def from_event(data: Any) -> ApiError:
 def text_of(body: bytes) -> str:
     """The message in an error body of any known shape, or its text when it is none."""
     try:
-        found = _text(loads(body))
+        found = _text(loads(body)) or body.decode("utf-8", "replace")
+        found = "" if found.strip() in ("", "{}", "[]", "null", '""') else found
     except BadJsonError:
         found = body.decode("utf-8", "replace").strip()
         found = re.sub(r"<[^<>]*>", " ", found) if found.startswith("<") else found
@@ -245,21 +261,43 @@ def _text(data: Any) -> str:
     return ""
 
 
-def _is_status(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599
+def _status_of_code(value: object) -> int | None:
+    """The status in an error's `code`: a number, a number as text, or a word such as `rate_limit_exceeded`."""
+    if isinstance(value, str) and not value.isdecimal():
+        found = _status_of_engine_type(value)
+        return found if found != 500 else None
+    number = int(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else 0
+    return number if 400 <= number <= 599 else None
 
 
 def _status_of_engine_type(kind: str) -> int:
-    words = kind.lower()
-    known = (("badrequest", 400), ("invalid", 400), ("notfound", 404), ("ratelimit", 429), ("unavailable", 503), ("timeout", 504))
+    words = kind.lower().replace("_", "")
+    known = (("badrequest", 400), ("invalid", 400), ("contextlength", 400), ("notfound", 404), ("ratelimit", 429), ("overloaded", 529),
+             ("unavailable", 503), ("timeout", 504))  # fmt: skip
     return next((status for word, status in known if word in words), 500)
 
 
-def _delay(value: str | None) -> str | int:
-    return value.strip() if value and value.strip() else RETRY_AFTER_S
+_DELAY = re.compile(r"\d+(?:\.\d+)?|[A-Z][a-z]{2}, \d.*GMT")
+
+
+def _delay(headers: Mapping[str, str]) -> str | int:
+    """When to come again: as the engine says it, where SDKs understand that."""
+    value, exact = headers.get("retry-after", "").strip(), headers.get("retry-after-ms", "").strip()
+    if _DELAY.fullmatch(value):
+        return value
+    return max(1, -(-int(exact) // 1000)) if exact.isascii() and exact.isdecimal() else RETRY_AFTER_S
 
 
 _SECRET = re.compile(r"\b(?:sk|hf|ghp|rpa|pk)[-_][A-Za-z0-9_-]{8,}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE)
+
+
+# Longer than in `redacted`, since names of models and of files begin so, too, and the engine's words are to be kept.
+_KEY = re.compile(r"\b(?:sk|hf|ghp|rpa|pk)[-_][A-Za-z0-9_-]{20,}|\bBearer\s+[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE)
+
+
+def told(text: str) -> str:
+    """The engine's words for a client, without what looks like a key: gateways repeat the key that they refuse."""
+    return _KEY.sub("[redacted]", text)
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:

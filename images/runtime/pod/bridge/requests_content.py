@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import importlib
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pod.bridge.codec import dumps
 from pod.bridge.errors import InvalidRequestError
+from pod.bridge.pdf import PdfReader
 from pod.bridge.settings import Model
 
 NO_OUTPUT = "(no output)"
@@ -29,7 +28,6 @@ class Image(NamedTuple):
 
 
 Part = str | Image
-PdfReader = Callable[[bytes], str]
 
 
 class Reader(NamedTuple):
@@ -88,11 +86,26 @@ def _image(block: dict[str, Any], route: str, reader: Reader) -> Part:
         return "[An image stood here; this model cannot see images.]"
     kind = source.get("type")
     if kind == "url":
-        return Image(_text_field(source, "url", f"{route}.source"))
+        url = _text_field(source, "url", f"{route}.source")
+        if not url.lower().startswith(("https://", "http://", "data:image/")):
+            # The engine would open a file of its own machine for a client.
+            raise InvalidRequestError(f"{route}.image.source.url", "Could not process image: must be an http or https address")
+        return Image(url)
     if kind in ("base64", None):
-        data = _text_field(source, "data", f"{route}.source")
-        return Image(f"data:{source.get('media_type') or 'image/png'};base64,{data}")
+        return _inline_image(source, route)
     return f"[An image by {kind} stood here; this server holds no files.]"
+
+
+def _inline_image(source: dict[str, Any], route: str) -> Image:
+    media_type = source.get("media_type") or "image/png"
+    data = _text_field(source, "data", f"{route}.source")
+    if not isinstance(media_type, str) or not media_type.startswith("image/"):
+        raise InvalidRequestError(f"{route}.image.source.base64.media_type", "Could not process image: must be the type of an image")
+    if data.startswith("data:"):  # tools hand on what a browser gave them
+        data = data.partition(",")[2]
+    if "\n" in data:  # engines take no line breaks
+        data = "".join(data.split())
+    return Image(f"data:{media_type};base64,{data}")
 
 
 def _text_field(source: dict[str, Any], key: str, route: str) -> str:
@@ -135,13 +148,15 @@ def _document_text(source: dict[str, Any], route: str, reader: Reader) -> str:
         except InvalidRequestError:
             raise
         except Exception as error:  # a PDF library raises whatever it likes
-            problem = f"this PDF cannot be read ({type(error).__name__})"
+            problem = f"The PDF specified was not valid ({type(error).__name__})"
     elif kind == "base64":
-        problem = "this server turns no PDF into text; send its text instead"
+        what = "PDF input" if media_type == "application/pdf" else f"documents of type {media_type[:100] or 'unknown'}"
+        problem = f"this server does not support {what}; send its text instead"
     else:
         problem = f"a document by {kind} is not fetched by this server; send its text instead"
     if reader.is_last:
-        raise InvalidRequestError(route, f"document: {problem}")
+        # Claude Code finds the block by this route and takes it out of the conversation; else each further turn would be refused.
+        raise InvalidRequestError(f"{route}.document", problem)
     return f"({problem})"
 
 
@@ -149,7 +164,7 @@ def _decoded(data: str, route: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidRequestError(f"{route}.source.data", "document: is no base64") from None
+        raise InvalidRequestError(f"{route}.document.source.data", "is no base64") from None
 
 
 def _other(kind: str, block: dict[str, Any], route: str, reader: Reader, depth: int) -> Iterator[Part]:
@@ -164,6 +179,8 @@ def _other(kind: str, block: dict[str, Any], route: str, reader: Reader, depth: 
         yield _heading("Web page", block.get("title"), block.get("url"))
     elif isinstance(block.get("text"), str) and block["text"]:
         yield block["text"]
+    elif kind == "compaction" and isinstance(block.get("content"), str):
+        yield f"[Summary of the conversation before]\n{block['content']}"
     elif kind not in ("thinking", "redacted_thinking", "tool_addition", "tool_removal"):
         name = block.get("file_id") or block.get("name") or block.get("title") or ""
         yield f"[{kind} {name}".rstrip() + ": not available on this server]"
@@ -180,23 +197,9 @@ def _short(value: Any) -> str:
 
 def tool_result_parts(block: dict[str, Any], route: str, reader: Reader) -> tuple[str, list[Image]]:
     """What a tool gave back: one text, never empty, marked where the tool failed, and its images."""
-    parts = list(parts_of(block.get("content"), f"{route}.content", reader))
+    parts = list(parts_of(block.get("content"), f"{route}.tool_result.content", reader))
     images = [part for part in parts if isinstance(part, Image)]
     text = "\n".join(part for part in parts if isinstance(part, str))
     if images and not text:
         text = "(see the image below)" if len(images) == 1 else f"(see the {len(images)} images below)"
     return (ERROR_MARK if block.get("is_error") is True else "") + (text or NO_OUTPUT), images
-
-
-def pdf_reader() -> PdfReader | None:
-    """A reader of PDFs with pypdf, where that is installed."""
-    try:
-        pypdf = importlib.import_module("pypdf")
-    except ImportError:
-        return None
-
-    def text_of(data: bytes) -> str:
-        pages = pypdf.PdfReader(io.BytesIO(data)).pages
-        return "\n\n".join(f"[page {i}]\n{page.extract_text()}" for i, page in enumerate(pages, 1))
-
-    return text_of

@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 from typing import Any, NamedTuple
 
+from pod.bridge.calls import engine_id
 from pod.bridge.errors import InvalidRequestError
 from pod.bridge.requests_content import Image, Part, Reader, parts_of, tool_result_parts
 from pod.bridge.requests_system import system_texts
@@ -165,6 +166,7 @@ def _add_result(conversation: Conversation, turn: UserTurn, calls: list[str], bl
     call_id = block.get("tool_use_id")
     if not isinstance(call_id, str) or not call_id:
         raise InvalidRequestError(f"{route}.tool_use_id", "must be a non-empty string")
+    call_id = engine_id(call_id)
     text, images = tool_result_parts(block, route, reader)
     if call_id in calls:
         calls.remove(call_id)
@@ -201,7 +203,7 @@ def _call(block: dict[str, Any], route: str) -> Call:
             raise InvalidRequestError(f"{route}.{key}", "must be a non-empty string")
     if not isinstance(block.get("input"), dict):
         raise InvalidRequestError(f"{route}.input", "must be an object")
-    return Call(block["id"], block["name"], block["input"])
+    return Call(engine_id(block["id"]), block["name"], block["input"])
 
 
 def _complete(conversation: Conversation) -> None:

@@ -107,6 +107,7 @@ def _custom(tool: dict[str, Any], name: str, route: str) -> Tool:
         schema = {}
     if not isinstance(schema, dict):
         raise InvalidRequestError(f"{route}.input_schema", "must be an object")
+    schema = {key: value for key, value in schema.items() if value is not None}
     if "type" not in schema:
         schema = {"type": "object", **schema}
     if schema["type"] == "object" and not isinstance(schema.get("properties"), dict):

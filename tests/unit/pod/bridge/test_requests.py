@@ -200,10 +200,10 @@ def test_a_pdf_is_read_where_a_library_can() -> None:
 
 
 def test_a_pdf_that_cannot_be_read_is_refused_once_and_does_not_end_the_session() -> None:
-    with pytest.raises(InvalidRequestError, match=r"messages\.2\.content\.0: document: this server turns no PDF into text"):
+    with pytest.raises(InvalidRequestError, match=r"messages\.2\.content\.0\.document: this server does not support PDF input"):
         messages_of(("user", "a"), ("assistant", "b"), ("user", [PDF]))
     later = messages_of(("user", [PDF]), ("assistant", "b"), ("user", "c"))
-    assert "this server turns no PDF into text" in later[0]["content"]
+    assert "this server does not support PDF input" in later[0]["content"]
 
 
 def test_documents_inside_results_and_of_parts() -> None:

@@ -1,0 +1,191 @@
+"""What a tester found who knew the contract and not the code: each test is one kind of failure, seen from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from pod.bridge import errors
+from pod.bridge.calls import client_id, engine_id
+from pod.bridge.errors import InvalidRequestError, from_event, from_upstream
+
+from tests.unit.pod.bridge.chunks import DONE, call, calling, chunk, run
+from tests.unit.pod.bridge.test_requests import messages_of, translated
+
+TOOL_ENDING = chunk({}, "tool_calls")
+
+
+def arguments(*pieces: str) -> Any:
+    parts = [calling(call(0, "a", "run", pieces[0])), *(calling(call(0, arguments=piece)) for piece in pieces[1:])]
+    (block,), _, _ = run(*parts, TOOL_ENDING, DONE)
+    return block[2]
+
+
+# --- tool calls
+
+
+@pytest.mark.parametrize("wanted", ["functions.run:0", "a b", "ünï", "x" * 300 + ".", "call/1"])
+def test_an_id_that_clients_refuse_is_carried_and_comes_back(wanted: str) -> None:
+    shown = client_id(wanted)
+    assert re.fullmatch(r"[a-zA-Z0-9_-]+", shown)
+    assert engine_id(shown) == wanted
+    history = messages_of(
+        ("user", "a"),
+        ("assistant", [{"type": "tool_use", "id": shown, "name": "run", "input": {}}]),
+        ("user", [{"type": "tool_result", "tool_use_id": shown, "content": "R"}]),
+    )
+    assert history[1]["tool_calls"][0]["id"] == history[2]["tool_call_id"] == wanted
+
+
+@pytest.mark.parametrize("plain", ["call_1", "toolu_as_", "toolu_as_!", "toolu_as_a", "chatcmpl-tool-0f"])
+def test_other_ids_stay_as_they_are(plain: str) -> None:
+    assert engine_id(plain) == plain
+    assert client_id("call_1") == "call_1"
+
+
+def test_a_streamed_call_has_an_id_that_clients_take() -> None:
+    (_,), _, stream = run(calling(call(0, "functions.run:0", "run", "{}")), TOOL_ENDING, DONE)
+    assert stream.stop_reason == "tool_use"
+
+
+def test_half_a_character_in_arguments_does_not_break_a_parser() -> None:
+    for pieces in (('{"cmd":"\\ud83d"}',), ('{"cmd":"\\ud83d', '"}'), ('{"cmd":"\\ud83d"}', "</tool_call>")):
+        assert arguments(*pieces) == {"cmd": "\ufffd"}
+    assert arguments('{"cmd":"\\ud83d', '\\ude00"}') == {"cmd": "\U0001f600"}
+    assert arguments('{"cmd":"\\\\ud83d"}') == {"cmd": "\\ud83d"}
+
+
+def test_an_empty_object_that_stands_in_for_arguments_gives_way_to_them() -> None:
+    assert arguments("{}", '{"cmd":', '"ls"}') == {"cmd": "ls"}
+    assert arguments("{}", "{}") == {}
+    assert arguments('{"cmd":"ls"}', "{}") == {"cmd": "ls"}
+
+
+def test_a_name_with_white_space_around_it_is_the_tools_name() -> None:
+    ((_, name, _),), _, _ = run(calling(call(0, "a", " run\n", "{}")), TOOL_ENDING, DONE)
+    assert name == "run"
+
+
+def test_the_trace_does_not_repeat_what_the_model_wrote() -> None:
+    _, _, stream = run(calling(call(0, "a", "run", '{"secret words')), TOOL_ENDING, DONE)
+    assert stream.notes and "secret" not in " ".join(stream.notes)
+
+
+# --- errors
+
+OVERFLOWS = [
+    ("The prompt (total length 250000) is too long to fit into the model (context length 196608).", 250000, 0),
+    ("Input length (250000) exceeds model's maximum context length (196608).", 250000, 0),
+    ("You passed 250000 input tokens and requested 64000 output tokens. However, the model's context length is only 196608 tokens, "
+     "resulting in a maximum input length of 132608 tokens.", 250000, 64000),
+    ("The input (250000 tokens) is longer than the model's context length (196608 tokens).", 250000, 0),
+    ("Requested token count exceeds the model's maximum context length of 196608 tokens. You requested a total of 250000 tokens: 186000 "
+     "tokens from the input messages and 64000 tokens for the completion.", 186000, 64000),
+    ("Prompt length 250000 exceeds maximum model length 196608", 250000, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "prompt", "asked"), OVERFLOWS)
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+def test_an_overflow_by_any_engine_makes_the_client_compact(text: str, prompt: int, asked: int, status: int) -> None:
+    found = errors.overflow_of(text)
+    assert found is not None
+    assert (found.window, found.prompt, found.asked) == (196608, prompt, asked)
+    told = from_upstream(status, {}, json.dumps({"error": {"message": text}}).encode())
+    assert told.status == 400
+    assert re.match(r"prompt is too long: 250000 tokens > 196608 maximum\n|input length and `max_tokens` exceed context limit: 186000 \+ 64000 > 196608\n",
+                    told.message)  # fmt: skip
+    assert text in told.message
+
+
+@pytest.mark.parametrize(
+    "text", ["served/name is not a multimodal model", "At most 0 image(s) may be provided in one prompt.", "cannot identify image file <_io.BytesIO>"]
+)
+def test_a_refused_image_is_told_in_the_words_that_take_it_out_of_the_conversation(text: str) -> None:
+    told = from_upstream(400, {}, json.dumps({"error": {"message": text}}).encode())
+    assert told.message == f"Could not process image: {text}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay"),
+    [({"retry-after": "7"}, "7"), ({"retry-after": "1.5"}, "1.5"), ({"retry-after": "soon"}, 5), ({"retry-after": "-5"}, 5), ({}, 5),
+     ({"retry-after-ms": "2500"}, 3), ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, "Wed, 21 Oct 2026 07:28:00 GMT")],
+)  # fmt: skip
+def test_a_delay_that_clients_understand_is_kept_and_another_one_replaced(headers: dict[str, str], delay: str | int) -> None:
+    assert from_upstream(429, headers, b"busy").retry_after == delay
+
+
+def test_an_engine_that_says_whether_to_retry_is_believed() -> None:
+    assert from_upstream(429, {"x-should-retry": "false"}, b"never").should_retry is False
+    assert from_upstream(400, {"x-should-retry": "true"}, b"again").should_retry is True
+    assert from_upstream(500, {"x-should-retry": "true"}, b"again").should_retry is True
+    assert from_upstream(429, {"x-should-retry": "perhaps"}, b"busy").should_retry is True
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("429", "rate_limit_error"), ("context_length_exceeded", "invalid_request_error"), ("rate_limit_exceeded", "rate_limit_error"),
+     (503, "overloaded_error"), ("", "api_error"), (None, "api_error"), (True, "api_error"), ("overloaded", "overloaded_error")],
+)  # fmt: skip
+def test_an_error_event_keeps_its_kind_however_it_is_coded(code: object, kind: str) -> None:
+    assert from_event({"error": {"message": "no", "code": code}}).kind == kind
+
+
+def test_the_words_of_an_error_of_no_known_shape_are_kept() -> None:
+    assert "WHY" in from_upstream(400, {}, b'{"error":{"message":null,"metadata":{"raw":"WHY"}}}').message
+    assert from_upstream(400, {}, b"{}").message == "The engine answered with status 400."
+
+
+def test_a_key_that_a_gateway_repeats_is_not_handed_on() -> None:
+    key = "sk-ant-api03-" + "A1b2" * 8
+    for told in (from_upstream(400, {}, f"bad key {key}".encode()), from_event({"error": {"message": f"bad key {key}"}})):
+        assert told.message == "bad key [redacted]"
+    assert "hf-internal-testing/tiny" in from_upstream(400, {}, b"hf-internal-testing/tiny is no model").message
+
+
+# --- requests
+
+
+def image(**source: Any) -> list[dict[str, Any]]:
+    return [{"type": "image", "source": source}]
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y.png", "/etc/passwd", "data:text/html;base64,AA"])
+def test_an_engine_is_not_sent_to_files_of_its_own(url: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"messages\.0\.content\.0\.image\.source\.url: Could not process image"):
+        messages_of(("user", image(type="url", url=url)))
+
+
+def test_an_inline_image_is_mended_or_refused_by_name() -> None:
+    for data in ("data:image/png;base64,iVBO", "iV\nBO"):
+        (message,) = messages_of(("user", image(type="base64", media_type="image/png", data=data)))
+        assert message["content"][0]["image_url"]["url"] == "data:image/png;base64,iVBO"
+    with pytest.raises(InvalidRequestError, match=r"messages\.0\.content\.0\.image\.source\.base64\.media_type"):
+        messages_of(("user", image(type="base64", media_type="text/html", data="iVBO")))
+
+
+def test_a_refused_document_in_a_tool_result_is_named_as_clients_look_for_it() -> None:
+    document = {"type": "document", "source": {"type": "base64", "media_type": "application/zip", "data": "UEsDBA=="}}
+    with pytest.raises(InvalidRequestError) as caught:
+        messages_of(
+            ("user", "a"),
+            ("assistant", [{"type": "tool_use", "id": "t", "name": "run", "input": {}}]),
+            ("user", [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "x"}, document]}]),
+        )
+    # Claude Code 2.1.197 looks for this, to take the block out and ask again.
+    found = re.search(r"messages[.[](\d+)[\].]+content[.[](\d+)[\].]+(?:tool_result[.[]content[.[](\d+)[\].]+)?(image|document|pdf)", caught.value.message)
+    assert found is not None
+    assert found.groups() == ("2", "0", "1", "document")
+
+
+def test_the_summary_of_a_compacted_conversation_reaches_the_model() -> None:
+    history = messages_of(("user", "a"), ("assistant", [{"type": "compaction", "content": "WE DID X"}]), ("user", "go on"))
+    assert "WE DID X" in history[1]["content"]
+
+
+def test_null_keys_of_a_schema_are_left_out() -> None:
+    tool = {"name": "run", "input_schema": {"type": "object", "properties": {}, "required": None}}
+    made = translated(messages=[{"role": "user", "content": "a"}], tools=[tool]).body["tools"][0]["function"]
+    assert made["parameters"] == {"type": "object", "properties": {}}
