@@ -1,0 +1,96 @@
+"""Repairs, each of which is checked before and after. One line for each on standard output.
+
+    python -m pod.patches apply                      what standard input lists, a `Job` as JSON; JSON lines
+    python -m pod.patches packages --install SCRIPT  the distributions given as `1|NAME==VERSION` (required) or `0|...`; plain lines
+    python -m pod.patches has REQUIREMENT            is it installed in a version that it admits? prints ok, absent or the version
+
+Exit code 0 when all is as wanted, 1 when something (that is required) is refused, 65 when the input cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from pod.patches.job import Job, applied
+from pod.patches.outcomes import Refused, as_line
+from pod.patches.packages import Package, ensure, installer, prover, state
+from pod.strict_json import ShapeError, decoded, parsed
+
+BAD_INPUT = 65
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of one call."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "apply":
+            return _apply(decoded(Job, parsed(sys.stdin.buffer.read())))
+        if options.command == "has":
+            return _has(options.requirement)
+        return _packages(options.install, options.python, [_package(row) for row in options.rows])
+    except (ShapeError, ValueError) as error:
+        print(f"input: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pod.patches", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("apply", help="repair checkpoint and engine")
+    packages = commands.add_parser("packages", help="install distributions on top of the engine")
+    packages.add_argument("--install", required=True, help="program that is called with PYTHON REQUIREMENT WANTED...")
+    packages.add_argument("--python", default=sys.executable, help="the engine's interpreter")
+    packages.add_argument("rows", nargs="*", metavar="0|1|REQUIREMENT")
+    has = commands.add_parser("has", help="look for one distribution")
+    has.add_argument("requirement")
+    return parser
+
+
+def _apply(job: Job) -> int:
+    code = 0
+    for outcome in applied(job, os.environ):
+        print(as_line(outcome), flush=True)
+        code = 1 if isinstance(outcome, Refused) else code
+    return code
+
+
+def _has(requirement: str) -> int:
+    found = state(requirement)
+    print(found)
+    return 0 if found == "ok" else 1
+
+
+def _packages(install: str, python: str, packages: Sequence[Package]) -> int:
+    env = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
+    wanted = [package.requirement for package in packages]
+    setter, proof, code = installer([install, python], wanted, env, _say), prover([python], env, _say), 0
+    for package in packages:
+        outcome = ensure(package, setter, proof)
+        if not isinstance(outcome, Refused):
+            _say(f"{outcome.name}: {outcome.detail}")
+            continue
+        _say(outcome.reason)
+        if package.is_required:
+            code = 1
+    return code
+
+
+def _package(row: str) -> Package:
+    required, separator, requirement = row.partition("|")
+    if not separator or required not in ("0", "1"):
+        raise ValueError(f"not a row: {row!r}")
+    package = Package(requirement, required == "1")
+    if not package.name:
+        raise ValueError(f"not a requirement: {requirement!r}")
+    return package
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
