@@ -12,6 +12,7 @@ from typing import Any
 
 from pod.hub import child
 from pod.hub.child import Outcome, Progress, Retry
+
 from tests.hub_server import Hub
 
 RUNTIME = Path(__file__).resolve().parents[4] / "images/runtime"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ def test_it_is_applied_once_and_the_blob_stays_as_it_was(tmp_path: Path) -> None
     assert isinstance(first, Applied) and isinstance(second, AlreadyThere)
     assert json.loads((folder / "config.json").read_text("utf-8")) == {"a": "é", "quantization_config": {"ignore": ["lm_head", r"re:.*mtp\..*"]}}
     assert (tmp_path / "blobs" / "abc").read_text("utf-8") == text
-    assert [p.name for p in folder.iterdir()] == ["config.json"] and os.stat(folder / "config.json").st_mode & 0o777 == 0o644
+    assert [p.name for p in folder.iterdir()] == ["config.json"] and (folder / "config.json").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_list_that_is_missing_is_made_where_its_place_is_there(tmp_path: Path) -> None:

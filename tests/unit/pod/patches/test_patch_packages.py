@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import packaging as packaging_package
 import pytest
 from pod.patches.outcomes import AlreadyThere, Applied, Outcome, Refused
 from pod.patches.packages import Package, ensure, state
@@ -107,7 +108,7 @@ def pod(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     shutil.copytree(wheels / "transformers==5.15.1", site)
     install.write_text(f'#!/bin/bash\n[ -d "{wheels}/$2" ] || {{ echo "no matching distribution for $2"; exit 1; }}\nrm -rf "{site}/${{2%%==*}}"*\ncp -r "{wheels}/$2/." "{site}/"\necho "installed $2"\n')
     install.chmod(0o755)
-    packaging = str(Path(__import__("packaging").__file__).parents[1])
+    packaging = str(Path(packaging_package.__file__ or "").parents[1])
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{site}:{RUNTIME}:{packaging}", "HF_TOKEN": "hf_secret"}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
