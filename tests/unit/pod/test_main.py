@@ -1,8 +1,8 @@
-"""`python -m pod` as a process: exit codes, signals, whole groups."""
+"""`python -m pod` as real processes: starts, deaths of every part, the end, and bad input."""
 
 from __future__ import annotations
 
-import dataclasses
+import concurrent.futures
 import json
 import os
 import signal
@@ -12,126 +12,177 @@ import time
 from pathlib import Path
 
 import pytest
-from pod import contract
+from pod import contract, processes
 
-from tests.unit.pod.manifests import example_manifest, with_launch
-
-RUNTIME = Path(__file__).parents[3] / "images" / "runtime"
-HAS_FORKED = "import subprocess, sys, time; c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); print(c.pid, flush=True); "
+from tests.unit.pod.living import PATIENCE_S, RUNTIME, Pod, free_port, living, toy_manifest
+from tests.unit.pod.manifests import example_manifest
 
 
-def manifest_file(folder: Path, *argv: str) -> Path:
-    manifest = with_launch(example_manifest(bridge=dataclasses.replace(example_manifest().bridge, mode="off")), argv=argv)
-    file = folder / "manifest.json"
-    file.write_text(json.dumps(manifest.to_json()))
-    return file
+def manifest_for(*flags: str, **watchdog: object) -> contract.Manifest:
+    return toy_manifest(*flags, port=free_port(), endpoint=free_port(), **watchdog)
 
 
-def command(file: Path, name: str) -> list[str]:
-    return [sys.executable, "-m", "pod", "--manifest", str(file), name]
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(RUNTIME), "API_KEY": "k"}
-
-
-def finished(file: Path, name: str = "run", **extra: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(file, name), env={**environment(), **extra}, capture_output=True, text=True, timeout=30)
-
-
-def started(file: Path) -> tuple[subprocess.Popen[str], int]:
-    """The running runtime, and the process id that its engine printed."""
-    process = subprocess.Popen(command(file, "run"), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    return process, int(process.stdout.readline())
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process exists and is more than a zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
-def wait_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and is_running(pid):
-        time.sleep(0.02)
-    return not is_running(pid)
+def ran(file: Path, command: str, *more: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "pod", "--manifest", str(file), command, *more], env={**os.environ, "PYTHONPATH": str(RUNTIME), **environ},
+                          capture_output=True, text=True, timeout=30)  # fmt: skip
 
 
 def test_check_prints_a_summary(tmp_path: Path) -> None:
-    result = finished(manifest_file(tmp_path, "vllm"), "check")
-    assert result.returncode == 0
-    assert "p: m, 262,144 tokens, port 18081" in result.stdout
-    assert contract.Manifest.from_bytes((tmp_path / "manifest.json").read_bytes()).sha256() in result.stdout
+    file = tmp_path / "manifest.json"
+    file.write_text(json.dumps(example_manifest().to_json()))
+    result = ran(file, "check")
+    assert result.returncode == 0 and "p: m, 262,144 tokens, port 18081" in result.stdout and example_manifest().sha256() in result.stdout
 
 
 @pytest.mark.parametrize(("text", "code"), [('{"schema_version": 99}', 76), ("{", 65), ('{"schema_version": 1}', 65)])
 def test_a_bad_manifest_has_its_own_exit_code(tmp_path: Path, text: str, code: int) -> None:
     file = tmp_path / "manifest.json"
     file.write_text(text)
-    result = finished(file)
-    assert result.returncode == code
-    assert "Traceback" not in result.stderr and "error: " in result.stderr
+    result = ran(file, "check")
+    assert result.returncode == code and "Traceback" not in result.stderr and "error: " in result.stderr
+    assert ran(tmp_path / "none.json", "check").returncode == 66 and ran(tmp_path, "check").returncode == 66
 
 
-def test_a_manifest_that_is_not_there(tmp_path: Path) -> None:
-    assert finished(tmp_path / "none.json").returncode == 66
-    assert finished(tmp_path).returncode == 66
+def test_a_container_with_a_bad_manifest_stays_open_until_it_is_told_to_end(tmp_path: Path) -> None:
+    pod = Pod(tmp_path, manifest_for())
+    pod.file.write_text("{")
+    pod.start()
+    assert pod.process is not None
+    time.sleep(1.5)
+    assert pod.process.poll() is None and "stays open" in pod.log.read_text()
+    assert pod.end() == 0
 
 
-def test_a_missing_secret_and_a_missing_program(tmp_path: Path) -> None:
-    assert finished(manifest_file(tmp_path, "vllm"), API_KEY="").returncode == 69
-    assert finished(manifest_file(tmp_path, "no-such-program-here")).returncode == 127
-    assert finished(manifest_file(tmp_path, str(tmp_path))).returncode == 126
+def test_status_of_nobody(tmp_path: Path) -> None:
+    result = ran(tmp_path, "status", PODWRIGHT_STATUS_PORT=str(free_port()))
+    assert result.returncode == 69 and "no supervisor answers" in result.stderr
 
 
-def test_the_engines_exit_code_is_ours(tmp_path: Path) -> None:
-    assert finished(manifest_file(tmp_path, sys.executable, "-c", "raise SystemExit(7)")).returncode == 7
-    killed = "import os; os.kill(os.getpid(), 9)"
-    assert finished(manifest_file(tmp_path, sys.executable, "-c", killed)).returncode == 128 + 9
+def test_it_starts_serves_and_leaves_nothing(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--worker")) as pod:
+        status = pod.serves()
+        assert pod.complete()[0] == 200
+        shown = ran(pod.file, "status", PODWRIGHT_STATUS_PORT=str(pod.status_port))
+        assert shown.returncode == 0 and "serving" in shown.stdout and status["engine"]["manifest"][:12] in shown.stdout
+        as_json = ran(pod.file, "status", "--json", PODWRIGHT_STATUS_PORT=str(pod.status_port))
+        assert json.loads(as_json.stdout)["state"] == "serving"
+        assert "k3y-for-tests" not in as_json.stdout + json.dumps(pod.ask("GET", "/journal?lines=500")[1])
+        assert pod.end() == 0
+        assert pod.left() == set()
 
 
-def test_the_engine_gets_its_environment_and_its_own_group(tmp_path: Path) -> None:
-    code = "import os; print(os.environ['A'], os.getpgrp() == os.getpid())"
-    assert finished(manifest_file(tmp_path, sys.executable, "-c", code)).stdout == "1 True\n"
+def test_a_killed_engine_comes_back_and_clients_wait(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--slow-start", "1.5", "--worker")) as pod:
+        first = pod.serves()["engine_pid"]
+        os.kill(first, signal.SIGKILL)
+        pod.until(lambda s: s["state"] == "reloading", "reloading")
+        assert pod.complete()[0] == 200, "a client that comes meanwhile is held and then served"
+        second = pod.serves()
+        assert second["engine_pid"] != first and len(second["restarts"]["engine"]) == 1
+        strays = [pid for pid in processes.marked_with({f"engine:{pod.nonce}"}) if pid != second["engine_pid"]]
+        assert len(strays) == 1, "the worker of the killed engine is gone, that of the new one lives"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_the_whole_group(tmp_path: Path, number: signal.Signals) -> None:
-    process, grandchild = started(manifest_file(tmp_path, sys.executable, "-c", HAS_FORKED + "time.sleep(60)"))
-    process.send_signal(number)
-    assert process.wait(10) == 128 + signal.SIGTERM
-    assert wait_gone(grandchild)
+def test_a_killed_supervisor_is_not_seen_by_clients(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--generate-s", "1.5")) as pod:
+        before = pod.serves()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answer = pool.submit(pod.complete)
+            time.sleep(0.3)
+            os.kill(pod.supervisor(), signal.SIGKILL)
+            assert answer.result()[0] == 200
+        after = pod.until(lambda s: s["state"] == "serving", "serving again")
+        assert (after["engine_pid"], after["bridge_pid"]) == (before["engine_pid"], before["bridge_pid"])
+        assert any("goes on as process" in line["message"] for line in after["last"])
+        assert pod.complete()[0] == 200
+        os.kill(after["engine_pid"], signal.SIGKILL)
+        assert pod.until(lambda s: s["restarts"]["engine"], "restarted")["restarts"]["engine"], "an adopted engine is watched, too"
 
 
-def test_an_engine_that_dies_leaves_no_worker_behind(tmp_path: Path) -> None:
-    process, grandchild = started(manifest_file(tmp_path, sys.executable, "-c", HAS_FORKED + "sys.exit(3)"))
-    assert process.wait(10) == 3
-    assert wait_gone(grandchild)
+def test_a_killed_bridge_comes_back_at_once(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for()) as pod:
+        first = pod.serves()["bridge_pid"]
+        os.kill(first, signal.SIGKILL)
+        assert pod.complete()[0] == 200, "the socket stays open, so that the connection waits for the next bridge"
+        assert pod.until(lambda s: s["bridge_pid"] not in (None, first), "a new bridge")["state"] == "serving"
 
 
-def test_a_second_signal_kills_an_engine_that_ignores_the_first(tmp_path: Path) -> None:
-    code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"
-    process, engine = started(manifest_file(tmp_path, sys.executable, "-c", code))
-    process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 128 + signal.SIGKILL
-    assert wait_gone(engine)
+def test_an_engine_that_ends_at_its_start_three_times_is_given_up(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--say", "RuntimeError: CUDA out of memory. Tried to allocate 2.0 GiB", "--exit-at-start", "1", crash_loop_restarts=1)) as pod:
+        status = pod.until(lambda s: s["state"] == "fatal", "fatal")
+        assert status["fatal"]["code"] == "crash-loop" and "out of GPU memory" in status["fatal"]["cause"]
+        assert any(line["kind"] == "spend" for line in pod.until(lambda s: any(x["kind"] == "spend" for x in s["last"]), "spend")["last"])
+        code, answer = pod.complete()
+        assert code == 529 and "out of GPU memory" in json.dumps(answer)
 
 
-def test_patience_ends_by_itself(tmp_path: Path) -> None:
-    """The same without a second signal, in a process of its own because the wait needs the main thread."""
-    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
-    program = f"import sys; from pod.child import exit_code_of_group as run; sys.exit(run([sys.executable, '-c', {code!r}], {{}}, print, grace_s=0.3))"
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    while process.stdout.readline() != "1\n":
-        pass
-    process.terminate()
-    assert process.wait(10) == 128 + signal.SIGKILL
+def test_a_missing_secret_keeps_the_container_open(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for(), {"API_KEY": ""}) as pod:
+        status = pod.until(lambda s: s["state"] == "fatal", "fatal")
+        assert status["fatal"]["code"] == "secret" and "API_KEY" in status["fatal"]["cause"]
+
+
+def test_a_lever_with_a_wrong_value_keeps_the_container_open(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for(), {"VL_SEQS": "many"}) as pod:
+        assert pod.until(lambda s: s["state"] == "fatal", "fatal")["fatal"]["code"] == "lever"
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    manifest = manifest_for()
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", manifest.engine.launch.port))
+        other.listen()
+        with living(tmp_path, manifest) as pod:
+            status = pod.until(lambda s: s["state"] == "fatal", "fatal")
+            assert status["fatal"]["code"] == "port-taken" and str(manifest.engine.launch.port) in status["fatal"]["cause"]
+
+
+def test_a_program_that_does_not_exist(tmp_path: Path) -> None:
+    manifest = manifest_for()
+    from tests.unit.pod.manifests import with_launch
+
+    with living(tmp_path, with_launch(manifest, argv=("no-such-program-here",))) as pod:
+        assert pod.until(lambda s: s["state"] == "fatal", "fatal")["fatal"]["code"] == "no-program"
+
+
+def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with living(tmp_path, manifest_for(), {"PODWRIGHT_STATE_DIR": str(tmp_path / "file" / "state")}) as pod:
+        status = pod.serves()
+        assert "cannot be written" in status["state_folder_problem"]
+        assert pod.end() == 0
+
+
+def test_an_engine_that_ignores_the_end_is_killed_sooner_at_a_second_signal(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--ignore-sigterm")) as pod:
+        pod.serves()
+        began = time.monotonic()
+        assert pod.process is not None
+        pod.process.terminate()
+        time.sleep(1.0)
+        assert pod.process.poll() is None
+        assert pod.end(signal.SIGINT) == 0 and time.monotonic() - began < 15
+        assert pod.left() == set()
+
+
+def test_a_killed_guardian_takes_everything_with_it(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--worker")) as pod:
+        pod.serves()
+        assert pod.process is not None
+        pod.process.kill()
+        deadline = time.monotonic() + PATIENCE_S
+        while pod.left() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert pod.left() == set()
+
+
+def test_a_second_life_goes_on_with_what_is_known(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for()) as pod:
+        pod.serves()
+        assert pod.end() == 0
+        pod.start()
+        status = pod.serves()
+        assert status["good"] is not None and len(pod.ask("GET", "/journal?lines=500")[1]["lines"]) > 10, "the journal survives"
+        assert pod.end() == 0
