@@ -11,7 +11,7 @@ from typing import Any
 from pod.bridge.codec import BadJsonError, loads
 from pod.bridge.errors import ApiError
 from pod.bridge.models import Names
-from pod.bridge.requests_content import PdfReader
+from pod.bridge.pdf import PdfReader
 from pod.bridge.requests_tools import chat_tool
 from pod.bridge.settings import Settings
 from pod.bridge.size import estimate

@@ -20,7 +20,7 @@ from pod.bridge.events import MessageStream
 from pod.bridge.exchange import Exchange, Request
 from pod.bridge.gate import Gate, Visit, silence_of
 from pod.bridge.live import Live, Sweep
-from pod.bridge.requests_content import PdfReader, pdf_reader
+from pod.bridge.pdf import PdfReader, pdf_reader
 from pod.bridge.settings import Settings
 from pod.bridge.stats import Record
 from pod.bridge.translate import Translation

@@ -16,7 +16,8 @@ from pod.bridge.calls import Calls, ToolUse, is_whole, pieces_of
 from pod.bridge.codec import BadJsonError, loads
 from pod.bridge.errors import ApiError
 from pod.bridge.models import Names
-from pod.bridge.requests_content import Image, Part, PdfReader
+from pod.bridge.pdf import PdfReader
+from pod.bridge.requests_content import Image, Part
 from pod.bridge.requests_messages import AssistantTurn, UserTurn
 from pod.bridge.requests_system import SEPARATOR
 from pod.bridge.requests_tools import Tool

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pod.bridge.codec import dumps
 from pod.bridge.errors import InvalidRequestError
-from pod.bridge.pdf import PdfReader
+from pod.bridge.pdf import PdfReader, UnreadablePdfError
 from pod.bridge.settings import Model
 
 NO_OUTPUT = "(no output)"
@@ -142,11 +142,13 @@ def _document_text(source: dict[str, Any], route: str, reader: Reader) -> str:
         if not isinstance(data, str):
             raise InvalidRequestError(f"{route}.source.data", "must be a string")
         return data if kind == "text" else _decoded(data, route).decode("utf-8", "replace")
-    if kind == "base64" and reader.pdf is not None:
+    if kind == "base64" and reader.pdf is not None and media_type in ("application/pdf", ""):
         try:
             return reader.pdf(_decoded(_text_field(source, "data", f"{route}.source"), route))
         except InvalidRequestError:
             raise
+        except UnreadablePdfError as error:
+            problem = str(error)
         except Exception as error:  # a PDF library raises whatever it likes
             problem = f"The PDF specified was not valid ({type(error).__name__})"
     elif kind == "base64":

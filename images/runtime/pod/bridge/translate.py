@@ -14,7 +14,8 @@ from pod.bridge.answers import message_of, without_thoughts
 from pod.bridge.codec import BadJsonError, dumps, loads
 from pod.bridge.errors import InvalidRequestError
 from pod.bridge.models import Match, Names
-from pod.bridge.requests_content import Image, Part, PdfReader, Reader
+from pod.bridge.pdf import PdfReader
+from pod.bridge.requests_content import Image, Part, Reader
 from pod.bridge.requests_editing import edited, edits_of
 from pod.bridge.requests_messages import AssistantTurn, Conversation, UserTurn, conversation_of
 from pod.bridge.requests_system import SEPARATOR, system_texts
