@@ -20,7 +20,8 @@ _ORDER: tuple[PhaseName, ...] = ("start", "load", "compile", "capture", "warm-up
 CAUSE_LINES = 2000
 
 _PREFIX = re.compile(
-    r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) |\[[\w.:-]+\]:? ?)*(?:(DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]*\] ?)?)?"
+    r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) |\[[\w.:-]+\]:? ?)*"
+    r"(?:(DEBUG|INFO|WARNING|ERROR|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]*\] ?)?)?"
 )
 _COUNT = re.compile(r"\| +(\d+)/(\d+) \[")
 # Requests of the watchdog and of whoever else only looks: a line every few seconds that tells nothing.
@@ -29,7 +30,8 @@ _LOOK = re.compile(r'"(?:GET|HEAD) /(?:health|metrics|ping|version|load)(?:\?\S*
 _PHASES: dict[PhaseName, re.Pattern[str]] = dict(zip(_ORDER, map(re.compile, (
     r"non-default args:|Initializing a V1 LLM engine",
     r"Starting to load model|Loading \w+ checkpoint shards|Model loading took|Loading weights took",
-    r"Dynamo bytecode transform|Compiling a graph for|torch\.compile took|Warming up model for the compilation|AOT compil|Directly load the compiled",
+    r"Dynamo bytecode transform|Compiling a graph for|torch\.compile took|Warming up model for the compilation|AOT compil"
+    r"|Directly load the compiled",
     r"Capturing CUDA graphs|Graph capturing finished",
     r"init engine \(profile, create kv cache, warmup model\) took",
     r"Application startup complete",
@@ -45,7 +47,8 @@ _FIGURES = tuple((re.compile(pattern), names) for pattern, names in (
     (r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x", ("window_tokens", "concurrency")),
     (r"Graph capturing finished in ([\d.]+) secs?, took (-?[\d.]+) GiB", ("capture_s", "capture_gib")),
     (r"init engine \(profile, create kv cache, warmup model\) took ([\d.]+) s", ("init_s",)),
-    (r"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s", ("prompt_tokens_per_s", "generation_tokens_per_s")),
+    (r"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s",
+     ("prompt_tokens_per_s", "generation_tokens_per_s")),
     (r"Running: (\d+) reqs, Waiting: (\d+) reqs", ("running", "waiting")),
     (r"GPU KV cache usage: ([\d.]+)%", ("kv_usage_percent",)),
     (r"Prefix cache hit rate: ([\d.]+)%", ("prefix_hit_percent",)),

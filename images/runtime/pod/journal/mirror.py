@@ -92,7 +92,8 @@ def path_in_repo(pod_id: str, fatal: bool = False) -> str:
 
 def document(now: float, subject: Subject, entries: Iterable[Mapping[str, Any]], gpus: str, counters: Counters | None, engine_log: str,
              bridge_log: str, redactor: Redactor) -> str:
-    """The whole document, redacted. `now` is seconds since the epoch, `gpus` what nvidia-smi says of memory; the logs come from `end_of`."""
+    """The whole document, redacted. `now` is seconds since the epoch, `gpus` what nvidia-smi says of memory; the logs
+    come from `end_of`."""
     utc = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))
     engine = counters.line() if counters and counters.engines else "publishes no counters" if counters else "does not answer"
     head = [f"===== podwright: pod {subject.pod_id}, profile {subject.profile}, {subject.release} =====", f"UTC {utc}",

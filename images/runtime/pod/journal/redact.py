@@ -32,7 +32,8 @@ SHAPES = tuple(re.compile(shape) for shape in (
     r"AKIA[A-Z0-9]{16}",
     r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",  # JSON Web Token
     r"""(?i)bearer[\s+:]+([^\s"',;\\<>{}()]{4,})""",
-    r"""(?i)(?:x-api-key|api[-_]key|password|passwd|client_secret|access_token|auth_token)["']?\s*[:=]\s*\[?["']?(?!redacted\])([^\s"',;&\\<>{}()\[\]]{4,})""",
+    r"""(?i)(?:x-api-key|api[-_]key|password|passwd|client_secret|hf_token|access_token|auth_token)["']?"""
+    r"""\s*[:=]\s*\[?["']?(?!redacted\])([^\s"',;&\\<>{}()\[\]]{4,})""",
     r"""(?i)--api-key[\s=]+["']?(?!redacted\])([^\s"',\[\]]{4,})""",
     r"://[^\s/@:]*:([^\s/@]+)@",
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.+?)(?:-----END|\Z)",

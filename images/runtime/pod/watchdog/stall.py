@@ -64,8 +64,8 @@ class BootStall:
 
 def _short_weights(boot: Boot) -> str:
     measured, expected = (boot.present_bytes or 0) / GIB, (boot.expected_bytes or 0) / GIB
-    return (f"weights are missing: {boot.folder or 'the weight folder'} holds {measured:.1f} GiB of {expected:.1f} GiB expected and does not "
-            f"grow. The engine would wait for ever, and a restart would find the same folder: look whether the volume is mounted "
+    return (f"weights are missing: {boot.folder or 'the weight folder'} holds {measured:.1f} GiB of {expected:.1f} GiB expected and does "
+            f"not grow. The engine would wait for ever, and a restart would find the same folder: look whether the volume is mounted "
             f"(df -h {boot.folder or 'the folder'}), then restart the pod with the volume, or remove the partial folder and publish again "
             f"so that the runtime downloads the weights whole")
 
@@ -73,9 +73,10 @@ def _short_weights(boot: Boot) -> str:
 def _no_progress(boot: Boot, patience_s: float) -> str:
     where = f"in phase {boot.line()}" if boot.phase else "before its first sign"
     if boot.loaded:
-        repair = ("the weights are in memory, so the graphs or the warm-up hang: look at the end of the engine's log; a damaged compile cache "
-                  "is cured by publishing with the cache off")
+        repair = ("the weights are in memory, so the graphs or the warm-up hang: look at the end of the engine's log; a damaged compile "
+                  "cache is cured by publishing with the cache off")
     else:
-        repair = ("the weights were never loaded: measure the weight folder against its expected size, and look at nvidia-smi for a card that "
-                  "does not answer; a pod on another host cures the latter")
-    return f"the start has made no progress for {patience_s:.0f} s, {where}: {repair}. It is not restarted, the next start would hang the same way"
+        repair = ("the weights were never loaded: measure the weight folder against its expected size, and look at nvidia-smi for a card "
+                  "that does not answer; a pod on another host cures the latter")
+    return (f"the start has made no progress for {patience_s:.0f} s, {where}: {repair}. It is not restarted, the next start would hang "
+            f"the same way")

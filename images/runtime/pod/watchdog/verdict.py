@@ -112,7 +112,7 @@ class Watchdog:
         self._probe_until: float | None = None
         self._probe_moved = False
         self._refused = ""
-        self._asked_at: float | None = None
+        self._asked: tuple[State, float] | None = None
         self._reported = ""
 
     def _first_service(self, seen: Observation) -> None:
@@ -129,13 +129,14 @@ class Watchdog:
         return Verdict("booting", seen.boot.line() or "the engine process starts")
 
     def _dead(self, seen: Observation) -> Verdict:
-        return self._restart("dead", f"the engine process ended ({seen.ended or 'cause unknown'})", REASK_S)
+        return self._restart("dead", f"the engine process ended ({seen.ended or 'cause unknown'})")
 
-    def _restart(self, state: State, why: str, reask_s: float) -> Verdict:
-        if self._asked_at is not None and self._clock - self._asked_at < reask_s:
+    def _restart(self, state: State, why: str) -> Verdict:
+        if self._asked is not None and self._asked[0] == state and self._clock - self._asked[1] < REASK_S:
             return Verdict("crash-loop" if self.budget.open_because else state, self.budget.open_because or why)
-        decision = self.budget.ask(self._clock, self._served, why) if self._asked_at is None else None
-        self._asked_at = self._clock
+        # A start is charged once: a wedge that dies while its restart is on the way needs no second one.
+        decision = self.budget.ask(self._clock, self._served, why) if self._asked is None else None
+        self._asked = (state, self._clock)
         if self.budget.open_because:
             return self._report_once("crash-loop", self.budget.open_because)
         return Verdict(state, why, "restart-engine", wait_s=decision.wait_s if decision else 0.0)
@@ -157,8 +158,10 @@ class Watchdog:
             self._forget_stillness()
             return Verdict("warming", f"{wedge}; not counted so soon after a start, {self._grace} more will not be")
         if wedge:
-            return self._restart("stalled", wedge, REASK_S)
-        self._asked_at = None
+            verdict = self._restart("stalled", wedge)
+            # As long as nobody acts, a generation that is answered takes the verdict back.
+            return verdict if verdict.request else self._probing(verdict.state, verdict.reason)
+        self._asked = None
         return self._at_work(silent, seen.counters)
 
     def _note_movement(self, step: float, seen: Observation) -> bool:
@@ -212,14 +215,15 @@ class Watchdog:
         still = max(self._still.values(), default=0.0)
         busy = counters is not None and counters.running + counters.waiting > 0
         if silent:
-            return Verdict("busy", f"no answer from the engine for {self._silent_s:.0f} s, patience is {self._settings.probe_timeout_s:.0f} s")
+            limit = f"patience is {self._settings.probe_timeout_s:.0f} s"
+            return Verdict("busy", f"no answer from the engine for {self._silent_s:.0f} s, {limit}")
         if busy and counters is not None:
             doubtful = still >= DOUBT * self._settings.probe_timeout_s
             text = f"{counters.line()}; nothing moved for {still:.0f} s" if doubtful else counters.line()
             return self._probing("busy", text) if doubtful else Verdict("busy", text)
         if self._refused and self._clock - self._life_at < self._settings.probe_interval_s:
-            return self._report_once("idle", f"the engine refuses the watchdog's generation with {self._refused}: the key or the model's name "
-                                             f"that it asks with is wrong, and a wedge of an idle engine would go unseen")
+            return self._report_once("idle", f"the engine refuses the watchdog's generation with {self._refused}: the key or the model's "
+                                             f"name that it asks with is wrong, and a wedge of an idle engine would go unseen")
         if self._grace > 0:
             return self._probing("warming", f"{self._grace} generations until misses count")
         if self._missed or self._clock - self._life_at >= self._settings.probe_interval_s:

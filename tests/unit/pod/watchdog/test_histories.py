@@ -16,7 +16,8 @@ TWO_MINUTES = 120.0
 
 def serving_pod(offset: float = 0.0, frozen_at: float = 1e12, mute_at: float = 1e12, dies_at: float = 1e12) -> Pod:
     """A pod past its first three probes; later starts are healthy."""
-    pod = Pod(lambda n: Engine("first", frozen_at=frozen_at, mute_at=mute_at, dies_at=dies_at) if n == 0 else Engine(f"start {n}", boots_in=360.0), offset=offset)
+    first = Engine("first", frozen_at=frozen_at, mute_at=mute_at, dies_at=dies_at)
+    pod = Pod(lambda n: Engine(f"start {n}", boots_in=360.0) if n else first, offset=offset)
     pod.run(60.0)
     assert pod.requested("restart-engine") == []
     return pod
@@ -35,7 +36,8 @@ def test_july_wedge_behind_a_smiling_http_fails_v1() -> None:
     pod.run(TWO_MINUTES)
     [at] = pod.requested("restart-engine")
     assert at - 1200.0 <= TWO_MINUTES
-    assert "requests are in the engine and none of its counters moved" in next(v.reason for _, v in pod.log if v.request == "restart-engine")
+    reason = next(v.reason for _, v in pod.log if v.request == "restart-engine")
+    assert "requests are in the engine and none of its counters moved" in reason
 
 
 @pytest.mark.parametrize("offset", [0.0, 1.0, 2.0, 3.0, 4.0])

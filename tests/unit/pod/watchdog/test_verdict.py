@@ -70,6 +70,27 @@ def test_a_restart_that_does_not_come_is_asked_for_again_without_a_second_charge
     assert looks.watchdog.budget.restarts == 1
 
 
+def test_a_wedge_that_dies_is_asked_for_at_once_and_charged_once() -> None:
+    looks, stuck = Looks(), Counters({"0": EngineCounters(running=1)})
+    while looks.see(counters=stuck).request != "restart-engine":
+        pass
+    verdict = looks.see(alive=False, health=False, ended="signal 9")
+    assert (verdict.state, verdict.request) == ("dead", "restart-engine")
+    assert looks.see(alive=False, health=False).request is None
+    assert looks.watchdog.budget.restarts == 1
+
+
+def test_a_generation_that_is_answered_takes_a_verdict_back() -> None:
+    looks, still = Looks(), Counters({"0": EngineCounters()})
+    for _ in range(2):
+        while looks.see(counters=still).request != "probe":
+            pass
+        verdict = looks.see(counters=still, probe=MISS)
+    assert verdict.request == "restart-engine"
+    assert looks.see(counters=still).request == "probe"
+    assert looks.see(counters=still, probe=OK).state == "idle"
+
+
 def test_a_wedge_that_frees_itself_before_anybody_acted_is_forgotten() -> None:
     looks, stuck = Looks(), Counters({"0": EngineCounters(running=1)})
     while looks.see(counters=stuck).state != "stalled":
