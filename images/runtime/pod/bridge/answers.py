@@ -13,16 +13,19 @@ ONLY_THOUGHTS = "(The model answered inside its reasoning only. It follows.)\n\n
 
 
 class Usage(NamedTuple):
-    """Tokens as the engine counts them; `cached` None where it does not say."""
+    """Tokens as the engine counts them; `cached` None where it does not say. `prompt` is the whole input, also what the cache held
+    (`cached`) and what was new and went into it (`created`)."""
 
     prompt: int
     completion: int
     cached: int | None
+    created: int = 0
 
     def final(self) -> dict[str, int]:
-        """The usage of a finished message: the input without what the cache held."""
+        """The usage of a finished message: the input without what the cache held or took."""
         cached = min(self.cached or 0, self.prompt)
-        return {"input_tokens": self.prompt - cached, "cache_creation_input_tokens": 0, "cache_read_input_tokens": cached,
+        created = min(self.created, self.prompt - cached)
+        return {"input_tokens": self.prompt - cached - created, "cache_creation_input_tokens": created, "cache_read_input_tokens": cached,
                 "output_tokens": self.completion}  # fmt: skip
 
     def first(self) -> dict[str, int]:
@@ -44,7 +47,15 @@ def usage_of(raw: Any, turn: Turn, pieces: int = 0) -> Usage:
     prompt, completion = _count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens"))
     details = raw.get("prompt_tokens_details")
     cached = _count(details.get("cached_tokens") if isinstance(details, dict) else raw.get("cached_tokens"))
-    return Usage(turn.estimate if prompt is None else prompt, pieces if completion is None else completion, cached)
+    created = _count(details.get("created_cache_tokens")) if isinstance(details, dict) else None
+    return Usage(turn.estimate if prompt is None else prompt, pieces if completion is None else completion, cached, created or 0)
+
+
+def later_usage(before: Any, usage: dict[str, Any]) -> dict[str, Any]:
+    """The usage that counts when an engine sends another one: the later one, but for a count that it has lost on the way."""
+    if usage.get("prompt_tokens") or not isinstance(before, dict):
+        return usage
+    return {**before, **{key: value for key, value in usage.items() if value}}
 
 
 def _count(value: Any) -> int | None:
@@ -59,6 +70,8 @@ class Stop(NamedTuple):
     sequence: str | None = None
 
 
+# Other engines' words for an answer that the limit of tokens ended.
+_FULL = frozenset({"max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS"})
 _REFUSED = {"content_filter": Stop("refusal"), "refusal": Stop("refusal")}
 _KNOWN = frozenset({"stop", "length", "tool_calls", "function_call", "eos", "end_turn", "stop_sequence"})
 
@@ -83,6 +96,11 @@ def ran_out(usage: Usage, turn: Turn) -> bool:
     """Whether an answer ended because no more was allowed or fitted. A call that it leaves open was cut off, whatever the
     engine says: vLLM 0.27.1 says `tool_calls` at the end of such a stream."""
     return 0 < turn.max_tokens <= usage.completion or (turn.window is not None and usage.prompt + usage.completion >= turn.window)
+
+
+def known_finish(finish: Any) -> Any:
+    """A finish reason in vLLM's words where it has one."""
+    return "length" if isinstance(finish, str) and finish in _FULL else finish
 
 
 def failed_finish(finish: Any) -> ApiError | None:
@@ -140,7 +158,7 @@ def without_thoughts(message: dict[str, Any], turn: Turn) -> dict[str, Any]:
 
 
 def _ending(choices: list[dict[str, Any]]) -> tuple[Any, Any]:
-    reasons = [choice.get("finish_reason") for choice in choices]
+    reasons = [known_finish(choice.get("finish_reason")) for choice in choices]
     finish = "length" if "length" in reasons else next((r for r in reasons if failed_finish(r)), reasons[0])
     return finish, next((choice.get("stop_reason") for choice in choices if choice.get("stop_reason") is not None), None)
 

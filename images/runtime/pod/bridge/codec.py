@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, cast
 
@@ -21,22 +22,34 @@ def _refused_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _without_surrogates(value: Any) -> Any:
+def without_surrogates(value: Any) -> Any:
+    """The value with halves of characters joined where they stand side by side, and replaced by U+FFFD where not."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
+        return [without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
     return value
 
 
-def tolerant_loads(data: bytes | bytearray | str, *, strict: bool = True) -> Any:
+def tolerant_loads(data: bytes | bytearray | str, *, strict: bool = True, constants: Callable[[str], Any] = _refused_constant) -> Any:
     """The value in JSON, where bytes that are not UTF-8 and lone surrogates become U+FFFD. `strict=False` also takes raw
-    control characters inside strings, which models write. Raises BadJsonError."""
+    control characters inside strings, which models write; `constants` gives a value to NaN and the infinities.
+    Raises BadJsonError."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     try:
-        return _without_surrogates(json.loads(text, parse_constant=_refused_constant, strict=strict))
+        return without_surrogates(json.loads(text, parse_constant=constants, strict=strict))
+    except RecursionError:
+        raise BadJsonError("nested too deeply") from None
+    except ValueError as error:
+        raise BadJsonError(error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__) from None
+
+
+def loads_with_halves(data: bytes) -> Any:
+    """The value in JSON, whose texts may begin or end with half a character. Raises BadJsonError."""
+    try:
+        return json.loads(data.decode("utf-8", "replace"), parse_constant=_refused_constant)
     except RecursionError:
         raise BadJsonError("nested too deeply") from None
     except ValueError as error:

@@ -11,15 +11,34 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pod.bridge import errors, sse
-from pod.bridge.answers import Stop, failed_finish, id_in, message_of, ran_out, repeat_of_thoughts, stop_of, text_of
+from pod.bridge import errors, halves, sse
+from pod.bridge.answers import (
+    Stop,
+    failed_finish,
+    id_in,
+    known_finish,
+    later_usage,
+    message_of,
+    ran_out,
+    repeat_of_thoughts,
+    stop_of,
+    text_of,
+)
 from pod.bridge.calls import Calls, PendingCall, ToolUse, is_another, pieces_of
-from pod.bridge.codec import BadJsonError, loads, quoted
+from pod.bridge.codec import BadJsonError, loads, quoted, tolerant_loads
 from pod.bridge.errors import ApiError
+from pod.bridge.halves import Halves
 from pod.bridge.turn import Turn
 from pod.bridge.writer import DELTA_END, TEXT, THINKING, MessageWriter
 
 MAX_PLAIN = 16 << 20
+# A piece as long as this that equals all the thinking before it is no thought that came twice, but a server that repeats itself.
+LONG = 24
+
+
+def _is_failure(chunk: dict[str, Any]) -> bool:
+    """Whether an object without choices is a failure in the shape of older engines, or of the framework below them."""
+    return chunk.get("object") == "error" or ("usage" not in chunk and bool(chunk.get("detail")))
 
 
 class _Held:
@@ -38,9 +57,11 @@ class MessageStream(MessageWriter):
     def __init__(self, turn: Turn, message_id: str, usage_s: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(turn, message_id, usage_s, clock)
         self._decoder = sse.Decoder()
+        self._halves = Halves(halves.chat)
         self._head: bytes | None = b""
         self._plain: bytearray | None = None
         self._all_thoughts: list[str] = []
+        self._thought = 0
         self._reasoning_key = ""
         self._queue: list[PendingCall | _Held] = []
         self._by_key: dict[object, PendingCall] = {}
@@ -101,24 +122,17 @@ class MessageStream(MessageWriter):
             self._end(out) if self.started or self._is_finished else out.extend(self.fail(errors.empty()))
             return
         try:
-            chunk = loads(event.data)
+            chunk = self._halves.loads(event.data)
         except BadJsonError as error:
-            if event.name == "error":
-                out += self.fail(ApiError(502, errors.text_of(event.data)))
-            elif event.data.lstrip()[:1] == b"{":
-                out += self.fail(ApiError(502, f"The engine sent a damaged chunk: {error}"))
-            elif event.data:
-                self.notes.append("an upstream event that is no JSON was skipped")
-            return
+            chunk = self._damaged(event, error, out)
         if type(chunk) is not dict:
-            self.notes.append("an upstream event that is no object was skipped")
             return
         choices = chunk.get("choices")
-        if chunk.get("error") or (not choices and chunk.get("object") == "error") or event.name == "error":
+        if chunk.get("error") or event.name == "error" or (not choices and _is_failure(chunk)):
             out += self.fail(errors.from_event(chunk))
             return
         if type(chunk.get("usage")) is dict:
-            self._raw_usage = chunk["usage"]
+            self._raw_usage = later_usage(self._raw_usage, chunk["usage"])
         if self.engine_id is None:
             self.engine_id = id_in(chunk)
         if not self.started:
@@ -129,6 +143,24 @@ class MessageStream(MessageWriter):
                     self._choice(choice, out)
         if self._usage_s > 0 and not self.done and self._clock() - self._last_usage >= self._usage_s:
             self._report(out)
+
+    def _damaged(self, event: sse.Event, error: BadJsonError, out: list[bytes]) -> Any:
+        """What is in an event that is no JSON: a chunk with numbers that JSON has not (log-probabilities can be), several chunks
+        without a blank line between them, an error, or nothing of use."""
+        if event.name == "error":
+            out += self.fail(ApiError(502, errors.text_of(event.data)))
+        elif b"\n" in event.data:
+            for line in event.data.split(b"\n"):
+                if not self.done:
+                    self._event(sse.Event(event.name, line, line), out)
+        elif event.data.lstrip()[:1] == b"{":
+            try:
+                return tolerant_loads(event.data, constants=lambda name: None)
+            except BadJsonError:
+                out += self.fail(ApiError(502, f"The engine sent a damaged chunk: {error}"))
+        elif event.data:
+            self.notes.append("an upstream event that is no JSON was skipped")
+        return None
 
     def _choice(self, choice: dict[str, Any], out: list[bytes]) -> None:
         delta = choice.get("delta")
@@ -164,10 +196,13 @@ class MessageStream(MessageWriter):
         if refusal := text_of(delta.get("refusal")):
             self._pieces += 1
             self._piece(TEXT, refusal, out)
+        if type(delta.get("tool_calls")) is dict:
+            self._tool(delta["tool_calls"], None, out)
         if type(delta.get("function_call")) is dict:
             self._tool({"index": 0, "function": delta["function_call"]}, None, out)
 
     def _finished(self, finish: Any, matched: Any, out: list[bytes]) -> None:
+        finish = known_finish(finish)
         if error := failed_finish(finish):
             out += self.fail(error)
             return
@@ -179,11 +214,13 @@ class MessageStream(MessageWriter):
 
     def _reasoning(self, piece: str, key: str, out: list[bytes]) -> None:
         self._pieces += 1
-        if self._reasoning_key and key != self._reasoning_key and piece == "".join(self._all_thoughts):
-            return  # the whole reasoning once more, under its other name
+        is_renamed = bool(self._reasoning_key) and key != self._reasoning_key
+        if len(piece) == self._thought and (is_renamed or len(piece) >= LONG) and piece == "".join(self._all_thoughts):
+            return  # the whole reasoning once more
         self._reasoning_key = key
         if piece:
             self._all_thoughts.append(piece)
+            self._thought += len(piece)
             self._piece(THINKING, piece, out)
 
     def _piece(self, kind: str, text: str, out: list[bytes]) -> None:
@@ -259,6 +296,8 @@ class MessageStream(MessageWriter):
 
     def _end(self, out: list[bytes]) -> None:
         out += self.begin()
+        for key in self._halves.left():
+            self._piece(TEXT if key == "content" else THINKING, "\ufffd", out)
         if any(isinstance(held, PendingCall) and not held.is_whole() for held in self._queue) and ran_out(self.usage, self.turn):
             self._finish = "length"
         self._drain(out, at_end=True)

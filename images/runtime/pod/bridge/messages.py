@@ -270,8 +270,8 @@ class Messages:
 
 
 def _usage_in(usage: dict[str, Any]) -> Usage:
-    cached = usage.get("cache_read_input_tokens", 0)
-    return Usage(usage.get("input_tokens", 0) + cached, usage.get("output_tokens", 0), cached)
+    cached, created = usage.get("cache_read_input_tokens", 0), usage.get("cache_creation_input_tokens", 0)
+    return Usage(usage.get("input_tokens", 0) + cached + created, usage.get("output_tokens", 0), cached, created)
 
 
 def _without_budget(body: dict[str, Any], record: Record) -> dict[str, Any]:

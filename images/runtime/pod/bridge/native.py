@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pod.bridge import errors, sse
+from pod.bridge import errors, halves, sse
 from pod.bridge.answers import id_in, message_of, ran_out, repeat_of_thoughts, stop_of, without_thoughts
 from pod.bridge.calls import Calls, ToolUse, is_whole, pieces_of
-from pod.bridge.codec import BadJsonError, loads
+from pod.bridge.codec import BadJsonError
 from pod.bridge.errors import ApiError
+from pod.bridge.halves import Halves
 from pod.bridge.models import Names
 from pod.bridge.pdf import PdfReader
 from pod.bridge.requests_content import Image, Part
@@ -138,8 +139,12 @@ def _usage(raw: Any, before: Any) -> Any:
     values = {key: value for key, value in raw.items() if isinstance(value, int) and not isinstance(value, bool) and value >= 0}
     if "output_tokens" in values:
         known["completion_tokens"] = values["output_tokens"]
-    if "cache_read_input_tokens" in values:
-        known["prompt_tokens_details"] = {"cached_tokens": values["cache_read_input_tokens"]}
+    details = dict(known.get("prompt_tokens_details", {}))
+    for name, key in (("cached_tokens", "cache_read_input_tokens"), ("created_cache_tokens", "cache_creation_input_tokens")):
+        if key in values:
+            details[name] = values[key]
+    if details:
+        known["prompt_tokens_details"] = details
     if "input_tokens" in values:
         cache = values.get("cache_read_input_tokens", 0) + values.get("cache_creation_input_tokens", 0)
         known["prompt_tokens"] = values["input_tokens"] + cache
@@ -152,6 +157,7 @@ class NativeStream(MessageWriter):
     def __init__(self, turn: Turn, message_id: str, usage_s: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(turn, message_id, usage_s, clock)
         self._decoder = sse.Decoder()
+        self._halves = Halves(halves.native)
         self._calls = Calls(turn, message_id, self.notes)
         self._tools: dict[Any, tuple[Any, Any, list[str]]] = {}
         self._all_thoughts: list[str] = []
@@ -178,7 +184,7 @@ class NativeStream(MessageWriter):
 
     def _event(self, event: sse.Event, out: list[bytes]) -> None:
         try:
-            data = loads(event.data)
+            data = self._halves.loads(event.data)
         except BadJsonError as error:
             if event.data.lstrip()[:1] == b"{":
                 out += self.fail(ApiError(502, f"The engine sent a damaged event: {error}"))

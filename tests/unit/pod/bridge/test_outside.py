@@ -10,6 +10,8 @@ import pytest
 from pod.bridge import errors
 from pod.bridge.calls import client_id, engine_id
 from pod.bridge.errors import InvalidRequestError, from_event, from_upstream
+from pod.bridge.native import mended_message
+from pod.bridge.turn import Turn
 
 from tests.unit.pod.bridge.chunks import DONE, call, calling, chunk, run
 from tests.unit.pod.bridge.test_requests import messages_of, translated
@@ -71,6 +73,69 @@ def test_a_name_with_white_space_around_it_is_the_tools_name() -> None:
 def test_the_trace_does_not_repeat_what_the_model_wrote() -> None:
     _, _, stream = run(calling(call(0, "a", "run", '{"secret words')), TOOL_ENDING, DONE)
     assert stream.notes and "secret" not in " ".join(stream.notes)
+
+
+# --- streams
+
+
+def text_in(*pieces: bytes) -> str:
+    ((_, text),), _, _ = run(*pieces)
+    assert isinstance(text, str)
+    return text
+
+
+def test_numbers_that_json_has_not_do_not_end_an_answer() -> None:
+    odd = b'data: {"choices":[{"index":0,"delta":{"content":"b"},"logprobs":{"p":[NaN,-Infinity]},"finish_reason":null}]}\n\n'
+    assert text_in(chunk({"content": "a"}), odd, chunk({}, "stop"), DONE) == "ab"
+
+
+def test_chunks_without_a_blank_line_between_them_are_read_one_by_one() -> None:
+    lines = b"".join(piece[:-1] for piece in (chunk({"content": "a"}), chunk({"content": "b"}), chunk({}, "stop"), DONE))
+    assert text_in(lines + b"\n") == "ab"
+    pretty = b"".join(b"data: " + line + b"\n" for line in json.dumps(json.loads(chunk({"content": "c"})[6:]), indent=1).encode().split(b"\n"))
+    assert text_in(pretty + b"\n", chunk({}, "stop"), DONE) == "c"
+
+
+def test_an_event_of_the_engines_framework_is_an_error() -> None:
+    _, _, stream = run(chunk({"content": "a"}), b'data: {"detail":"worker died"}\n\n', DONE)
+    assert stream.failure is not None and stream.failure.message == "worker died"
+
+
+def test_usage_that_was_lost_on_the_way_does_not_overwrite_what_was_known() -> None:
+    known = {"prompt_tokens": 30, "completion_tokens": 3}
+    lost = {"prompt_tokens": 0, "completion_tokens": 4, "total_tokens": 0}
+    _, ending, _ = run(chunk({"content": "a"}, usage=known), chunk({}, "stop", usage=lost), DONE)
+    assert (ending["usage"]["input_tokens"], ending["usage"]["output_tokens"]) == (30, 4)
+
+
+def test_what_went_into_the_cache_is_told() -> None:
+    details = {"cached_tokens": 60, "created_cache_tokens": 32}
+    usage = {"prompt_tokens": 100, "completion_tokens": 3, "prompt_tokens_details": details}
+    _, ending, _ = run(chunk({"content": "a"}), chunk({}, "stop", usage=usage), DONE)
+    assert ending["usage"] == {"input_tokens": 8, "cache_creation_input_tokens": 32, "cache_read_input_tokens": 60, "output_tokens": 3}
+    told = {"input_tokens": 8, "cache_creation_input_tokens": 32, "cache_read_input_tokens": 60, "output_tokens": 3}
+    made, _ = mended_message({"content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn", "usage": told}, Turn("m"), "msg_1")
+    assert made["usage"] == told
+
+
+@pytest.mark.parametrize("finish", ["max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS"])
+def test_an_answer_that_ran_out_of_tokens_is_one_in_every_engines_words(finish: str) -> None:
+    _, ending, _ = run(chunk({"content": "a"}), chunk({}, finish), DONE)
+    assert ending["delta"]["stop_reason"] == "max_tokens"
+
+
+def test_thinking_that_a_server_repeats_at_its_end_is_not_doubled() -> None:
+    whole = "First this, and then that."
+    pieces = [chunk({"reasoning": whole[:9]}), chunk({"reasoning": whole[9:]}), chunk({"reasoning": whole}), chunk({"content": "x"})]
+    blocks, _, _ = run(*pieces, chunk({}, "stop"), DONE)
+    assert blocks == [["thinking", whole], ["text", "x"]]
+    blocks, _, _ = run(*[chunk({"reasoning": piece}) for piece in ("ha", "ha", "haha")], chunk({"content": "x"}), chunk({}, "stop"), DONE)
+    assert blocks[0] == ["thinking", "hahahaha"]
+
+
+def test_one_call_that_is_not_in_a_list_is_a_call() -> None:
+    blocks, ending, _ = run(chunk({"tool_calls": call(0, "a", "run", "{}")}), chunk({}, "tool_calls"), DONE)
+    assert blocks == [["tool_use", "run", {}]] and ending["delta"]["stop_reason"] == "tool_use"
 
 
 # --- errors
