@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 STATE_ENV = "PODWRIGHT_STATE_DIR"
+# Told by the guardian to the supervisor: the folder that it found is not the one that was wanted.
+PROBLEM_ENV = "PODWRIGHT_STATE_PROBLEM"
 DEFAULT = Path("/var/lib/podwright")
 STATUS_PORT_ENV = "PODWRIGHT_STATUS_PORT"
 DEFAULT_STATUS_PORT = 8079
@@ -82,7 +84,7 @@ def state_folder(environ: Mapping[str, str]) -> StateFolder:
         for part in ("logs", "manifests"):
             (path / part).mkdir()
         return StateFolder(path, f"{wanted} cannot be written ({error.strerror}); {path} is used, and a new container forgets it")
-    return StateFolder(wanted)
+    return StateFolder(wanted, environ.get(PROBLEM_ENV, ""))
 
 
 def write(path: Path, content: bytes) -> None:

@@ -41,7 +41,7 @@ class Guardian:
 
     def __init__(self, manifest: Path, environ: Mapping[str, str], folder: StateFolder) -> None:
         self._manifest, self._folder = manifest, folder
-        self._environ = {**environ, folders.STATE_ENV: str(folder.path)}
+        self._environ = {**environ, folders.STATE_ENV: str(folder.path), folders.PROBLEM_ENV: folder.problem}
         self._nonce = folders.nonce(folder)
         self._process: subprocess.Popen[bytes] | None = None
         self._deaths = 0

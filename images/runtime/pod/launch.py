@@ -16,7 +16,7 @@ HOST_ENV = "PODWRIGHT_HOST_ENV"
 # RunPod leaves the reference in place when the account holds no secret of that name.
 _UNRESOLVED_SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_")
 # What the runtime needs and an engine, which runs a checkpoint's code, does not; and what belongs to another process.
-_NOT_FOR_ENGINES = frozenset(("RUNPOD_API_KEY", HOST_ENV, "LISTEN_FDS", "LISTEN_PID", "PODWRIGHT_CHILD", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+_NOT_FOR_ENGINES = frozenset(("RUNPOD_API_KEY", HOST_ENV, "LISTEN_FDS", "LISTEN_PID", "PODWRIGHT_CHILD", "PODWRIGHT_STATE_PROBLEM", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
 # The secrets that engines themselves read.
 _FOR_ENGINES = frozenset(("HF_TOKEN",))
 _OWN_FOLDER = str(Path(__file__).resolve().parents[1])

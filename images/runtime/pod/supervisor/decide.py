@@ -93,7 +93,7 @@ def _began(turn: Turn, event: Begin) -> None:
         return
     turn.set(engine_up=True)
     if event.was_serving:
-        turn.set(serving=True, good=turn.state.target)
+        turn.set(serving=True, good=turn.state.target, name="serving")
         turn.record("adopted", f"the engine of the supervisor before goes on as process {event.engine_pid}", pid=event.engine_pid)
     else:
         begin(turn, "restart", turn.state.target, "the supervisor before ended while the engine was starting")
