@@ -296,8 +296,8 @@ class MessageStream(MessageWriter):
 
     def _end(self, out: list[bytes]) -> None:
         out += self.begin()
-        for key in self._halves.left():
-            self._piece(TEXT if key == "content" else THINKING, "\ufffd", out)
+        if self._open is not None and not self._queue and self._halves.is_left("content" if self._open == TEXT else self._reasoning_key):
+            self._write(self._open, "\ufffd", out)
         if any(isinstance(held, PendingCall) and not held.is_whole() for held in self._queue) and ran_out(self.usage, self.turn):
             self._finish = "length"
         self._drain(out, at_end=True)
