@@ -31,6 +31,7 @@ class Watching:
         settings = state().target.manifest.supervisor.watchdog
         self._engine = Watchdog(settings, RestartBudget(_NO_LIMIT))
         self._bridge = BridgeWatchdog(settings.bridge_failures_before_restart)
+        self._proved = ""
         self._probe: asyncio.Task[ProbeResult] | None = None
         self.verdict = "booting"
         self.counters: Counters | None = None
@@ -53,10 +54,14 @@ class Watching:
         spec = (state.change.target if state.change else state.target).spec
         port, health = int(engine.facts.get("port", spec.launch.port)), spec.launch.health
         alive = await asyncio.to_thread(probe.health, port, health.path, probe.HEALTH_TIMEOUT_S, health.status)
-        # A start counts as service only once its proof has passed, so that no verdict meets a generation that compiles kernels.
         if state.serving:
             self._steps.reader.read()
-        seen = Observation(f"{engine.pid}:{engine.identity.started}", processes.is_alive(engine.identity), alive if state.serving else False,
+        start = f"{engine.pid}:{engine.identity.started}"
+        # A start counts as service once its proof has passed, and from then on: not sooner, because no verdict may meet a generation
+        # that compiles kernels, and not later, because an engine that freezes right after its proof would look like one that boots.
+        healthy = state.serving and (alive or start != self._proved)
+        self._proved = start if state.serving else ""
+        seen = Observation(start, processes.is_alive(engine.identity), healthy,
                            await asyncio.to_thread(probe.metrics, port) if state.serving else None, self._finished_probe(), self._boot(),
                            adopted=engine.process is None)  # fmt: skip
         self.counters = seen.counters
