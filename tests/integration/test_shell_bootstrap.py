@@ -177,11 +177,20 @@ def test_humming_is_required_once_the_engine_asks_for_its_kernels(tmp_path: Path
 def test_transformers_that_does_not_import_goes_back(tmp_path: Path) -> None:
     pod = FakePod(tmp_path, plan_with(image=example_image(packages=(Package("transformers==5.16.1", "x"),))))
     pod.add_distribution("transformers", "5.15.1")
-    pod.add_file("opt/site/transformers.py", "raise ImportError('broken')\n")
-    pod.add_file("opt/podwright/common/install-extra.sh", '#!/bin/bash\necho "asked for $2"\n', 0o755)
+    site = tmp_path / "opt/site"
+    installer = f"""#!/bin/bash
+version=${{2#*==}}
+rm -rf {site}/transformers*
+mkdir {site}/transformers-$version.dist-info
+printf 'Metadata-Version: 2.1\nName: transformers\nVersion: %s\n' "$version" >{site}/transformers-$version.dist-info/METADATA
+case $version in 5.16.1) echo "raise ImportError('needs another torch')" ;; *) echo "AutoConfig = AutoTokenizer = 1" ;; esac >{site}/transformers.py
+echo "asked for $2"
+"""
+    pod.add_file("opt/podwright/common/install-extra.sh", installer, 0o755)
     outcome = pod.run()
-    assert "asked for transformers==5.15.1" in outcome.log and "going back to 5.15.1" in outcome.log
-    assert "transformers==5.16.1 cannot be installed" in outcome.fatal
+    assert "asked for transformers==5.15.1" in outcome.log and "needs another torch; 5.15.1 is back" in outcome.log
+    assert "a Python distribution cannot be installed" in outcome.fatal
+    assert (site / "transformers-5.15.1.dist-info").is_dir()
 
 
 def cached_model(pod: FakePod, repo: str, *, shards: int = 2, missing: int = 0) -> Path:

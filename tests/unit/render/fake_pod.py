@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,11 +89,11 @@ class FakePod:
         self.bin = root / "fake-bin"
         self._write("opt/podwright/bootstrap.sh", render_bootstrap(plan, static_files()).text, 0o755)
         self._write("opt/podwright/manifest.json", MANIFEST.text)
-        for name in ("torch_probe", "distribution", "hub"):
+        for name in ("torch_probe", "hub"):
             self._write(f"opt/podwright/bootstrap/{name}.py", (REPOSITORY / f"images/bootstrap/{name}.py").read_text("utf-8"))
         self._write("opt/podwright/common/install-extra.sh", '#!/bin/bash\necho "no index: $2"; exit 1\n', 0o755)
         self._write("opt/podwright/common/install-uv.sh", "#!/bin/bash\n", 0o755)
-        self._write("opt/podwright/runtime/pod/__init__.py", "")
+        shutil.copytree(REPOSITORY / "images/runtime/pod", root / "opt/podwright/runtime/pod", ignore=shutil.ignore_patterns("__pycache__", "bridge"))
         self._write("opt/podwright/runtime/pod/__main__.py", RUNTIME)
         self._write("opt/site/torch.py", TORCH)
         self._write("opt/.image_prebaked", "recipe=vllm-venv engine=vllm==0.27.1 python=/opt/venv/bin/python\n")

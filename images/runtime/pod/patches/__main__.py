@@ -2,7 +2,7 @@
 
     python -m pod.patches apply                      what standard input lists, a `Job` as JSON; JSON lines
     python -m pod.patches packages --install SCRIPT  the distributions given as `1|NAME==VERSION` (required) or `0|...`; plain lines
-    python -m pod.patches has REQUIREMENT            is it installed in a version that it admits? prints ok, absent or the version
+    python -m pod.patches has REQUIREMENT...         is each installed in a version that it admits? prints ok, absent or the version
 
 Exit code 0 when all is as wanted, 1 when something (that is required) is refused, 65 when the input cannot be read.
 """
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "apply":
             return _apply(decoded(Job, parsed(sys.stdin.buffer.read())))
         if options.command == "has":
-            return _has(options.requirement)
+            return _has(options.requirements)
         return _packages(options.install, options.python, [_package(row) for row in options.rows])
     except (ShapeError, ValueError) as error:
         print(f"input: {error}", file=sys.stderr)
@@ -44,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     packages.add_argument("--install", required=True, help="program that is called with PYTHON REQUIREMENT WANTED...")
     packages.add_argument("--python", default=sys.executable, help="the engine's interpreter")
     packages.add_argument("rows", nargs="*", metavar="0|1|REQUIREMENT")
-    has = commands.add_parser("has", help="look for one distribution")
-    has.add_argument("requirement")
+    has = commands.add_parser("has", help="look for distributions")
+    has.add_argument("requirements", nargs="*", metavar="REQUIREMENT")
     return parser
 
 
@@ -57,10 +57,10 @@ def _apply(job: Job) -> int:
     return code
 
 
-def _has(requirement: str) -> int:
-    found = state(requirement)
-    print(found)
-    return 0 if found == "ok" else 1
+def _has(requirements: Sequence[str]) -> int:
+    found = [state(requirement) for requirement in requirements]
+    _say("\n".join(found))
+    return 0 if all(one == "ok" for one in found) else 1
 
 
 def _packages(install: str, python: str, packages: Sequence[Package]) -> int:

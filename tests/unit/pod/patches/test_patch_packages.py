@@ -127,6 +127,8 @@ def test_the_command_installs_and_returns_for_real(pod: Callable[..., subprocess
     good = pod("1|transformers==5.17.0")
     assert good.returncode == 0 and "transformers==5.17.0: installed in place of 5.15.1" in good.stdout
     assert pod("has", "transformers==5.15.1").stdout == "5.17.0\n"
+    several = pod("has", "transformers==5.17.0", "none>=1", "xxhash")
+    assert several.stdout == "ok\nabsent\nok\n" and several.returncode == 1 and pod("has").returncode == 0
     optional = pod("0|none==1", "1|xxhash==4.1.0")
     assert optional.returncode == 0 and "no matching distribution for none==1" in optional.stdout
 
