@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -69,7 +68,7 @@ class Caching:
 
     async def _done(self, words: list[str], place: Place, limit_s: float) -> dict[str, Any]:
         argv = [sys.executable, "-m", "pod.cache", *words]
-        environ = {**hub_child.environment(self._environ), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+        environ = hub_child.environment(self._environ)
         try:
             ended = await self._workers.run(argv, environ, limit_s=limit_s, given=json.dumps(dataclasses.asdict(place)).encode())
             for line in reversed(ended.lines):

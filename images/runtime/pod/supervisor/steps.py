@@ -17,7 +17,10 @@ from pod import argv_check, gpu, processes
 from pod.contract import Manifest
 from pod.folders import StateFolder
 from pod.hub import child as hub_child
-from pod.launch import LaunchError, LaunchPlan, launch_plan
+from pod.launch import LaunchError, LaunchPlan, host_env, launch_plan
+from pod.patches.job import Job
+from pod.patches.outcomes import Applied, Refused, of_line
+from pod.strict_json import encoded
 from pod.supervisor.caching import Caching
 from pod.supervisor.children import Children
 from pod.supervisor.events import PASSING, Progress
@@ -40,6 +43,8 @@ PROVE_S = 300.0
 ARGV_S = 180.0
 # Bounds a whole download. Two days bring 400 GB over 20 Mbit/s; what hangs is ended by the worker itself, sooner.
 DOWNLOAD_S = 48 * 3600.0
+# Bounds all repairs of one engine: each script has its own, shorter bound, and may fetch itself first.
+PATCHES_S = 900.0
 # Bounds the start of an LMCache server, which only allocates host memory.
 KV_STORE_S = 60.0
 ENGINE_PYTHON = Path("/opt/podwright/engine-python")
@@ -169,8 +174,28 @@ class Steps:
 
     async def _prepare(self, target: Target) -> None:
         _write_nccl_conf(target.spec.launch.nccl_conf, self._environ)
+        await self._patches(target)
         await self._kv_store(target)
         await self.caching.restore(target)
+
+    async def _patches(self, target: Target) -> None:
+        job = Job.of(target.manifest, target.spec, self.hub_cache(target.manifest), self._folder.path / "patches")
+        if job.is_empty:
+            return
+        self._tell(Progress("patch"))
+        environ = {**hub_child.environment(self._environ), **host_env(self._environ)}
+        try:
+            ended = await self._workers.run([sys.executable, "-m", "pod.patches", "apply"], environ, limit_s=PATCHES_S,
+                                            given=json.dumps(encoded(job)).encode())  # fmt: skip
+        except TimeoutError:
+            raise StepFailed("patch", f"repairs were not done within {PATCHES_S:.0f} s", "read the patches; one of them hangs") from None
+        outcomes = [outcome for line in ended.lines if (outcome := of_line(line)) is not None]
+        for outcome in outcomes:
+            if isinstance(outcome, Refused):
+                raise StepFailed("network" if outcome.may_pass else "patch", outcome.reason, outcome.fix)
+            self._note("patch", f"{outcome.name}: {outcome.detail}", applied=isinstance(outcome, Applied))
+        if ended.code != 0:
+            raise StepFailed("patch", hub_child.vanished(ended.code, ended.errors).detail)
 
     async def _kv_store(self, target: Target) -> None:
         store, running = target.manifest.kv_store, self._children.of("kv-store")
