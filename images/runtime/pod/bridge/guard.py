@@ -1,4 +1,4 @@
-"""The guard: refuses calls that would overwrite a whole file with a text that leaves parts of it out.
+"""The guard: refuses calls that would overwrite a whole file with a text that leaves parts of it out, and destructive commands.
 
 A tired model writes `... rest of file` where the rest of the file should stand, and a tool that writes whole files then
 destroys it. Only tools that write whole files are looked at, and only markers that say so: `[...]` or `# ...` alone are common
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from typing import Any
+
+from pod.bridge.guard_commands import destroys
 
 WRITERS = frozenset({"write", "write_file", "writefile", "create_file", "createfile"})
 _THING = "file|code|content|contents|lines|methods?|functions?|implementation|unchanged|same|here"
@@ -25,6 +27,8 @@ _MARKERS = re.compile(
 
 def refusal(name: str, arguments: dict[str, Any]) -> str | None:
     """Why a call must not reach the client, or None. The text is for the user and the model."""
+    if what := destroys(name, arguments):
+        return f"The call of {name} was held back: {what}. Nothing was run; whoever means it can run it by hand."
     if name.rpartition("__")[2].casefold() not in WRITERS:
         return None
     for value in arguments.values():

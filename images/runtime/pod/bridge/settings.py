@@ -135,7 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--thinking-budget", choices=("on", "off", "learn"), default="learn", help="whether the engine takes thinking budgets (%(default)s)"
     )
-    parser.add_argument("--guard", action="store_true", help="refuse whole-file writes that leave text out")
+    parser.add_argument("--guard", action="store_true", help="refuse whole-file writes that leave text out, and commands that destroy")
     parser.add_argument("--max-body", type=int, default=MAX_BODY, metavar="BYTES", help="largest request (%(default)d)")
     parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="web page that may call; none by default")
 
