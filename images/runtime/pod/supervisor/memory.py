@@ -57,7 +57,7 @@ def restored(folder: StateFolder, data: Mapping[str, Any], given: str, environ: 
         same_boot = data.get("boot_id") == _boot_id()
         restarts = [Restart(float(at), str(why), bool(served)) for at, why, served in data["restarts"]] if same_boot else []
         return State(
-            target=target, since=float(data["since"]) if same_boot else now, good=_target(folder, data["good"], environ), good_before=_target(folder, data["good_before"], environ),
+            target=target, since=float(data.get("since", now)) if same_boot else now, good=_target(folder, data["good"], environ), good_before=_target(folder, data["good_before"], environ),
             sequence=int(data["sequence"]), quarantined=tuple((str(sha), str(why)) for sha, why in data["quarantined"]),
             restarts=tuple(restarts), is_preloaded=bool(data["is_preloaded"]) and same_boot, runtime_refused=tuple(map(str, data["runtime_refused"])),
             spend_ended=bool(data["spend_ended"]) and same_boot,
