@@ -1,8 +1,8 @@
 """`python -m pod.bridge --listen HOST:PORT --upstream URL ...`, or `--manifest FILE` for the settings of a pod.
 
 SIGTERM and SIGINT: no new connections, answers under way finish for up to 25 s, then the end. SIGQUIT: the same without haste, for
-a process that another one has replaced. SIGHUP, or another manifest file: it is read again, and open streams go on. A listening socket that is handed in as systemd does (LISTEN_FDS=1, descriptor 3) is taken over, so that the
-process can be replaced without one refused connection. Exit codes: 0 drained; 64 a setting cannot be used; 65 and 66 the
+a process that another one has replaced. SIGHUP, or another manifest file: it is read again, and open streams go on. A listening
+socket that is handed in as systemd does (LISTEN_FDS=1, descriptor 3) is taken over, so that the process can be replaced without one refused connection. Exit codes: 0 drained; 64 a setting cannot be used; 65 and 66 the
 manifest is not valid or cannot be read; 69 a library is missing, or the address is taken.
 """
 

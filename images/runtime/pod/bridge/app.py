@@ -260,7 +260,8 @@ class App:
         names = [name for model in self.engines.models for name in model.names[:1]]
         # This request itself is not worth showing.
         now = self.server.requests - 1
-        shown = console.data(self.stats, self.sweep, mode=self.settings.mode, models=names, requests=now, engine=engine if status == 200 else None)
+        shown = console.data(self.stats, self.sweep, mode=self.settings.mode, models=names, requests=now,
+                             engine=engine if status == 200 else None)  # fmt: skip
         exchange.answer_json(200, shown)
 
     def _options(self, exchange: Exchange) -> None:

@@ -14,7 +14,8 @@ from pod.bridge.stats import Stats
 PAGE = Path(__file__).with_name("console.html").read_bytes()
 # No other site can frame the page, and nothing but its own script talks to anybody: the key stays here.
 PAGE_HEADERS = {
-    "content-type": "text/html; charset=utf-8", "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+    "content-type": "text/html; charset=utf-8", "cache-control": "no-store", "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
                                "form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
 }  # fmt: skip

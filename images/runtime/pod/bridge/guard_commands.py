@@ -15,6 +15,8 @@ SHELLS = frozenset({
     "bash", "cmd", "exec", "execute_command", "local_shell", "powershell", "run_command", "run_shell_command", "run_terminal_cmd", "shell",
     "terminal", "zsh",
 })  # fmt: skip
+_INNER_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "cmd", "powershell", "pwsh"})
+_DISK_MAKERS = frozenset({"wipefs", "shred", "mkswap", "blkdiscard"})
 _BEFORE = frozenset({"sudo", "doas", "command", "exec", "nohup", "time", "env", "busybox", "nice", "then", "do", "else", "{", "(", "!"})
 _ROOTS = ("bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "sbin", "srv", "sys", "usr", "var", "users",
           "applications", "system", "library", "windows")  # fmt: skip
@@ -79,7 +81,7 @@ def _of_one(words: list[str]) -> str | None:
         return None
     program = re.split(r"[/\\]", words[0])[-1].casefold().removesuffix(".exe")
     rest = words[1:]
-    if program in ("sh", "bash", "zsh", "dash", "cmd", "powershell", "pwsh") and len(rest) > 1 and rest[0].casefold() in ("-c", "/c", "-command", "-lc"):
+    if program in _INNER_SHELLS and len(rest) > 1 and rest[0].casefold() in ("-c", "-lc", "/c", "-command"):
         return _destroyed_by(" ".join(rest[1:]))
     options = {word.casefold() for word in rest if word.startswith("-") or _WINDOWS_SWITCH.fullmatch(word)}
     targets = [word for word in rest if word.casefold() not in options]
@@ -87,7 +89,8 @@ def _of_one(words: list[str]) -> str | None:
     if precious is not None and _is_recursive(program, options, rest):
         return f"{program} would work on all of {precious}"
     on_disk = next((word for word in rest if _DISK.fullmatch(word.removeprefix("of="))), None)
-    if on_disk and (program in ("wipefs", "shred", "mkswap", "blkdiscard") or program.startswith("mkfs") or (program == "dd" and on_disk.startswith("of="))):
+    is_written = program in _DISK_MAKERS or program.startswith("mkfs") or (program == "dd" and (on_disk or "").startswith("of="))
+    if on_disk and is_written:
         return f"{program} would overwrite the disk {on_disk.removeprefix('of=')}"
     if program == "format" and any(re.fullmatch(r"[a-z]:", word, re.IGNORECASE) for word in rest):
         return "format would erase a drive"
