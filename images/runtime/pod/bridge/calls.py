@@ -159,7 +159,9 @@ class Calls:
         return used
 
     def _unique(self, call_id: Any) -> str:
-        wanted = client_id(call_id) if isinstance(call_id, str) and call_id else ""
+        # Some engines count anew in each turn; a client that finds its results by their ids would take an old one for this call's.
+        is_new = isinstance(call_id, str) and call_id and call_id not in self._turn.known_calls
+        wanted = client_id(call_id) if is_new else ""
         if not wanted or wanted in self._ids:
             wanted = f"toolu_{self._message_id.removeprefix('msg_')}_{len(self._ids)}"
         self._ids.add(wanted)

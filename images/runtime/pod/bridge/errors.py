@@ -89,7 +89,8 @@ class InvalidRequestError(ApiError):
 
 def unreachable() -> ApiError:
     """The engine ended the connection before it answered, in the middle of a request that is not sent again: it may be the cause."""
-    return ApiError(503, "The engine ended the connection without an answer; it may be restarting.", retry_after=RETRY_AFTER_S, should_retry=True)
+    text = "The engine ended the connection without an answer; it may be restarting."
+    return ApiError(503, text, retry_after=RETRY_AFTER_S, should_retry=True)
 
 
 def not_serving(about: str, retry_after_s: int) -> ApiError:
@@ -203,15 +204,15 @@ _DEAD_ENGINE = re.compile(
 )
 
 
-def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: int | None = None) -> ApiError:
+def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: int | None = None, *, is_clients_key: bool = False) -> ApiError:
     """What an engine's error answer becomes. `headers` by lower-case name; `prompt` is the tokens that its tokenizer counted
-    after an overflow that was not exact."""
+    after an overflow that was not exact; `is_clients_key`: the key that the engine saw is the client's own."""
     if status < 400:
         return ApiError(502, f"The engine answered with status {status}.")
     text = told(text_of(body)) or f"The engine answered with status {status}."
     if status in (400, 413, 422, 500) and (found := overflow_of(text)):
         return ApiError(400, f"{(found if prompt is None else found.counted(prompt)).wording()}\n{text}")
-    if status in (401, 403):
+    if status in (401, 403) and not is_clients_key:
         return ApiError(502, f"The engine refused the bridge: {text}", should_retry=False)
     wish = {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
     if status in (429, 503, 529):

@@ -21,6 +21,10 @@ class Request:
         text = target.decode("latin-1")
         if "://" in text[:10]:  # the absolute form, which clients send to what they take for a proxy
             text = "/" + text.partition("://")[2].partition("/")[2]
+        if text.startswith("//"):  # a base address that ends with a slash
+            text = "/" + text.lstrip("/")
+        if text.startswith("/v1/v1/"):  # one that ends with /v1, as other clients want it
+            text = text[3:]
         path, _, query = text.partition("?")
         self.method = method
         self.target = text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pod.bridge import sse
+from pod.bridge import errors, sse
 from pod.bridge.codec import dumps
 from pod.bridge.errors import ApiError
 
@@ -34,6 +34,8 @@ class PingStream:
 
     def flush(self, why: ApiError | None = None) -> list[bytes]:
         """The rest, whole or not; or the error that ended the stream."""
+        if why is None and not self.started and not self._pending:
+            why = errors.empty()
         if why is not None:
             return self.fail(why)
         rest, self._pending = self._pending, b""

@@ -19,6 +19,7 @@ from pod.bridge.errors import ApiError
 from pod.bridge.events import MessageStream
 from pod.bridge.exchange import Exchange, Request
 from pod.bridge.gate import Gate, Visit, silence_of
+from pod.bridge.gathering import gathered, looks_streamed
 from pod.bridge.live import Live, Sweep
 from pod.bridge.pdf import PdfReader, pdf_reader
 from pod.bridge.settings import Settings
@@ -50,7 +51,8 @@ def protocol_of(body: Any, mode: str) -> Protocol:
     if mode == "native" and not _is_to_be_continued(body):
         return Protocol("/v1/messages", native.native_request, "/v1/messages/count_tokens", native.native_count_request,
                         native.NativeStream, native.mended_message)  # fmt: skip
-    return Protocol("/v1/chat/completions", translate.chat_request, "/tokenize", count.tokenize_request, MessageStream, translate.completion_message)
+    return Protocol("/v1/chat/completions", translate.chat_request, "/tokenize", count.tokenize_request,
+                    MessageStream, translate.completion_message)  # fmt: skip
 
 
 def _is_to_be_continued(body: Any) -> bool:
@@ -134,11 +136,16 @@ class Messages:
         body = await self._body(question, exchange.request)
         record = exchange.request.record
         record.got_first()
+        turn = question.made.turn
         try:
             data = loads(body)
         except BadJsonError:
-            raise ApiError(502, f"The engine's answer is no JSON: {errors.text_of(body[:500])}") from None
-        message, notes = question.protocol.whole(data, question.made.turn, message_id)
+            if not looks_streamed(body):
+                raise ApiError(502, f"The engine's answer is no JSON: {errors.text_of(body[:500])}") from None
+            data = {}
+            message, notes = gathered(question.protocol.stream(turn, message_id, 0), body)
+        else:
+            message, notes = question.protocol.whole(data, turn, message_id)
         record.notes += notes
         record.engine_id = record.engine_id or id_in(data)
         record.stop = message["stop_reason"]
@@ -215,7 +222,8 @@ class Messages:
         """The client's error, with the prompt's real size where the engine stopped counting."""
         overflow = errors.overflow_of(errors.text_of(refusal)) if answer.status in (400, 413, 422) else None
         prompt = await self._counted(question, request) if overflow is not None and not overflow.exact else None
-        return errors.from_upstream(answer.status, answer.headers, refusal, prompt)
+        is_clients_key = not self.settings.keys and not self.engines.of(question.made.model).key
+        return errors.from_upstream(answer.status, answer.headers, refusal, prompt, is_clients_key=is_clients_key)
 
     async def _check_size(self, question: Question, request: Request) -> None:
         """Raises ApiError for a prompt that must not reach the engine."""
@@ -250,10 +258,10 @@ class Messages:
                 tokens = count.count_in(body)
             elif overflow := errors.overflow_of(errors.text_of(body)):
                 tokens = overflow.prompt
-            elif status in (400, 422):
-                raise errors.from_upstream(status, {}, body)
+            else:  # a tokenizer without a template for tools, an image for a model without eyes: the request may still be answered
+                request.record.notes.append(f"no count from the engine: {errors.text_of(body)[:200]}")
         except ApiError as error:
-            if error.status in (400, 422, 529):
+            if error.status == 529:
                 raise
             request.record.notes.append(f"no count from the engine: {error.message[:200]}")
         if tokens is None:

@@ -75,7 +75,9 @@ class _Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._grown(len(name) + len(value))
-        self._fields[name.decode("latin-1").lower()] = value.decode("latin-1")
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+        # A list may come in several lines; of what is no list, the last line counts.
+        self._fields[key] = f"{self._fields[key]},{text}" if key == "anthropic-beta" and key in self._fields else text
 
     def _grown(self, size: int) -> None:
         self._size += size

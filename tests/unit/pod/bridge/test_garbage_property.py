@@ -164,7 +164,7 @@ def test_property_early_starts_and_beats_stay_legal(data: bytes, acts: list[tupl
 
 
 @relaxed
-@given(st.binary(max_size=80), st.lists(st.integers(0, 80), max_size=5))
+@given(st.binary(min_size=1, max_size=80), st.lists(st.integers(0, 80), max_size=5))
 def test_property_keepalive_changes_no_byte(data: bytes, cuts: list[int]) -> None:
     assert fed(PingStream(), data, cuts) == data
 

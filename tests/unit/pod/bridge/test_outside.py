@@ -10,10 +10,14 @@ import pytest
 from pod.bridge import errors
 from pod.bridge.calls import client_id, engine_id
 from pod.bridge.errors import InvalidRequestError, from_event, from_upstream
+from pod.bridge.events import MessageStream
 from pod.bridge.native import mended_message
 from pod.bridge.turn import Turn
 
 from tests.unit.pod.bridge.chunks import DONE, call, calling, chunk, run
+from tests.unit.pod.bridge.legal import frames_of
+from tests.unit.pod.bridge.net import REQUEST, STREAMED, Asked, Engine, Got, Peer, pair
+from tests.unit.pod.bridge.net import run as run_work
 from tests.unit.pod.bridge.test_requests import messages_of, translated
 
 TOOL_ENDING = chunk({}, "tool_calls")
@@ -138,6 +142,17 @@ def test_one_call_that_is_not_in_a_list_is_a_call() -> None:
     assert blocks == [["tool_use", "run", {}]] and ending["delta"]["stop_reason"] == "tool_use"
 
 
+def test_an_id_that_an_earlier_call_has_is_not_given_twice() -> None:
+    turn = Turn("m", max_tokens=100, known_calls=frozenset({"call_0"}))
+    stream = MessageStream(turn, "msg_1")
+    made = b"".join(stream.feed(calling(call(0, "call_0", "run", "{}")) + calling(call(1, "call_1", "run", "{}")) + TOOL_ENDING + DONE))
+    ids = [data["content_block"]["id"] for name, data in frames_of(made) if name == "content_block_start"]
+    assert ids[0].startswith("toolu_") and ids[1] == "call_1"
+    history = [{"type": "tool_use", "id": "call_0", "name": "run", "input": {}}]
+    made_turn = translated(messages=[{"role": "user", "content": "a"}, {"role": "assistant", "content": history}]).turn
+    assert made_turn.known_calls == {"call_0"}
+
+
 # --- errors
 
 OVERFLOWS = [
@@ -254,3 +269,86 @@ def test_null_keys_of_a_schema_are_left_out() -> None:
     tool = {"name": "run", "input_schema": {"type": "object", "properties": {}, "required": None}}
     made = translated(messages=[{"role": "user", "content": "a"}], tools=[tool]).body["tools"][0]["function"]
     assert made["parameters"] == {"type": "object", "properties": {}}
+
+
+# --- over sockets
+
+
+def asked(answering: Any, *requests: tuple[str, Any, dict[str, str]], settings: dict[str, Any] | None = None, **routes: Any) -> list[Got]:
+    """The answers to some POSTs (path, body, headers) of a bridge before an engine that answers /v1/chat/completions so."""
+    got: list[Got] = []
+
+    async def work() -> None:
+        engine = Engine(v1__chat__completions=answering, **routes)
+        async with pair(engine, **(settings or {})) as bridge:
+            for path, body, headers in requests:
+                got.append(await bridge.ask("POST", path, body, headers))
+            seen.extend(engine.asked)
+
+    seen: list[Asked] = []
+    run_work(work())
+    for item in got:
+        item.headers["seen"] = json.dumps([asked_.headers for asked_ in seen if "/v1/chat" in asked_.path])
+    return got
+
+
+def test_a_stream_where_a_whole_answer_was_asked_for_is_gathered() -> None:
+    def answering(peer: Peer) -> None:
+        peer.head("application/json")
+        peer.chunk({"reasoning": "r"})
+        peer.chunk({"content": "a"})
+        peer.chunk({"tool_calls": [call(0, "c", "run", '{"cmd":"ls"}')]})
+        peer.chunk({}, "tool_calls")
+        peer.done()
+
+    (got,) = asked(answering, ("/v1/messages", REQUEST, {}))
+    message = got.json
+    assert [block["type"] for block in message["content"]] == ["thinking", "text", "tool_use"]
+    assert message["content"][0]["signature"] and message["content"][2]["input"] == {"cmd": "ls"}
+    assert message["stop_reason"] == "tool_use" and message["usage"]["cache_read_input_tokens"] == 16
+
+    def failing(peer: Peer) -> None:
+        peer.head()
+        peer.raw(b'data: {"error":{"message":"gone","code":503}}\n\n')
+        peer.writer.write(b"0\r\n\r\n")
+
+    (got,) = asked(failing, ("/v1/messages", REQUEST, {}))
+    assert (got.status, got.json["error"]["message"]) == (503, "gone")
+
+
+def test_an_engine_that_refuses_the_clients_own_key_is_quoted_with_its_status() -> None:
+    def answering(peer: Peer) -> None:
+        peer.whole(401, {"error": {"message": "Unauthorized"}})
+
+    (got,) = asked(answering, ("/v1/messages", REQUEST, {"x-api-key": "wrong"}))
+    assert (got.status, got.json["error"]["type"]) == (401, "authentication_error")
+
+
+def test_a_count_that_the_tokenizer_refuses_is_an_estimate() -> None:
+    body = {**REQUEST, "messages": [{"role": "user", "content": "word " * 100}]}
+    (got,) = asked(None, ("/v1/messages/count_tokens", body, {}), tokenize=lambda peer: peer.whole(400, {"error": {"message": "no template"}}))
+    assert got.status == 200 and got.json["input_tokens"] >= 100
+
+
+def test_base_addresses_with_a_slash_or_a_version_too_much_work() -> None:
+    paths = ("//v1/messages", "/v1/v1/messages?beta=true", "//v1/v1/messages", "//v1//messages")
+    got = asked(lambda peer: peer.whole(200, {"choices": [{"message": {"content": "a"}}]}), *((path, REQUEST, {}) for path in paths))
+    assert [item.status for item in got] == [200, 200, 200, 404]
+
+
+def test_beta_names_in_several_lines_all_reach_the_engine() -> None:
+    answering = lambda peer: peer.whole(200, {"choices": [{"message": {"content": "a"}}]})  # noqa: E731
+    (got,) = asked(answering, ("/v1/messages", REQUEST, {"anthropic-beta": "a", "Anthropic-Beta": "b", "user-agent": "x "}))
+    (headers,) = json.loads(got.headers["seen"])
+    assert (headers["anthropic-beta"], headers["user-agent"]) == ("a,b", "x")
+
+
+def test_a_relayed_stream_of_nothing_is_an_error() -> None:
+    def answering(peer: Peer) -> None:
+        peer.head()
+        peer.writer.write(b"0\r\n\r\n")
+
+    (got,) = asked(answering, ("/v1/chat/completions", STREAMED, {}))
+    assert got.status == 502
+    (got,) = asked(None, ("/v1/messages", STREAMED, {}), settings={"mode": "keepalive"}, v1__messages=answering)
+    assert (got.status, got.json["error"]["type"]) == (502, "api_error")

@@ -251,7 +251,7 @@ def raw(data: bytes) -> Any:
         (lambda peer: peer.whole(429, {"error": {"message": "slow down"}}, "retry-after: 7\r\n"), 429, "rate_limit_error"),
         (lambda peer: peer.whole(500, {"error": {"message": "boom"}}), 500, "api_error"),
         (lambda peer: peer.whole(503, b"busy"), 503, "overloaded_error"),
-        (lambda peer: peer.whole(401, {"error": {"message": "no"}}), 502, "api_error"),
+        (lambda peer: peer.whole(401, {"error": {"message": "no"}}), 401, "authentication_error"),
         (lambda peer: peer.whole(200, b"not a stream"), 502, "api_error"),
         (raw(b""), 503, "overloaded_error"),
         (raw(b"garbage\r\n\r\n"), 502, "api_error"),
