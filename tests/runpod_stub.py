@@ -123,7 +123,7 @@ class RunpodStub(Server):
 
     def make(self, body: dict[str, Any]) -> StubPod:
         """A pod, whatever the answer is going to be."""
-        gpu = self._gpu(body["gpu"]["id"])
+        gpu = self.gpu(body["gpu"]["id"])
         center = (body.get("dataCenterIds") or [next(iter(gpu.centers), "US-XX-1")])[0]
         course = self.courses.pop(0) if self.courses else Course()
         pod = StubPod(f"pod{next(self._ids):04}", body, self.clock.time(), course, gpu.price * body["gpu"]["count"], center)
@@ -151,6 +151,10 @@ class RunpodStub(Server):
             return problem(401, "invalid bearer token")
         if request.headers.get("user-agent", "").startswith("Python-urllib"):
             return Reply(403, b"error code: 1010")
+        return self.routed(request)
+
+    def routed(self, request: Request) -> Reply:
+        """The route of a request that is let in."""
         return self._v2(request)
 
     def _v2(self, request: Request) -> Reply:
@@ -196,15 +200,15 @@ class RunpodStub(Server):
             return problem(422, "Request validation failed.", errors=wrong)
         if gpu.get("allowedCudaVersions") and gpu.get("minCudaVersion"):
             return problem(400, "allowedCudaVersions and minCudaVersion are mutually exclusive")
-        if "count" not in gpu or not self._is_free(gpu, body.get("dataCenterIds") or []):
+        if "count" not in gpu or not self.is_free(gpu, body.get("dataCenterIds") or []):
             return problem(400, CAPACITY)
-        if self.balance < self._gpu(gpu["id"]).price * gpu["count"]:
+        if self.balance < self.gpu(gpu["id"]).price * gpu["count"]:
             return problem(402, "Your balance is too low to create this pod.")
         return json_reply(self.described(self.make(body)), 201)
 
-    def _is_free(self, gpu: dict[str, Any], centers: list[str]) -> bool:
+    def is_free(self, gpu: dict[str, Any], centers: list[str]) -> bool:
         exact, floor = gpu.get("allowedCudaVersions"), gpu.get("minCudaVersion")
-        for center, versions in self._gpu(gpu["id"]).centers.items():
+        for center, versions in self.gpu(gpu["id"]).centers.items():
             if centers and center not in centers:
                 continue
             for version, free in versions.items():
@@ -212,7 +216,7 @@ class RunpodStub(Server):
                     return True
         return False
 
-    def _gpu(self, gpu_id: str) -> Gpu:
+    def gpu(self, gpu_id: str) -> Gpu:
         return next((g for g in self.gpus if g.id == gpu_id), Gpu(gpu_id, 1.0, {}))
 
     def _lives(self, pod_id: str) -> bool:
@@ -264,7 +268,7 @@ class RunpodStub(Server):
         if action not in allowed[status]:
             return problem(409, f"cannot {action} a pod that is {status}")
         if action == "start":
-            if not self._is_free(pod.body["gpu"], [pod.center]):
+            if not self.is_free(pod.body["gpu"], [pod.center]):
                 return problem(400, HOST_FULL)
             pod.stopped, pod.created = False, self.clock.time()
         elif action == "stop":
