@@ -243,7 +243,7 @@ class _Run:
                 "patch",
                 subject,
                 f"{subject} has no sha256 in its spec; at commit {revision[:12]} it is {found}",
-                "The bootstrap refuses to run a script that nobody vouched for.",
+                "The pod refuses to run a script that nobody vouched for.",
                 "Read the file at that commit, then write this sha256 into `engine_patches`.",
                 incomplete=True,
             )
@@ -252,7 +252,7 @@ class _Run:
                 "patch",
                 subject,
                 f"{subject} is no longer the file that was reviewed: at commit {revision[:12]} it is {found}",
-                "The bootstrap refuses it, so the next pod does not start.",
+                "The pod refuses it, so the next pod does not start.",
                 "Read the new file, then write its sha256 into `engine_patches`.",
                 incomplete=True,
             )

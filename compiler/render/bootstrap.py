@@ -85,10 +85,6 @@ def _lists(plan: Plan) -> dict[str, str | list[str]]:
         "PORTS": [str(port) for port in plan.network.listening],
         "NCCL_CONF": [f"{v.name}={v.value}" for v in plan.hardware.nccl_conf],
         "PACKAGES": [f"{_flag(_is_required(p.requirement, plan.engine.argv))}|{p.requirement}" for p in plan.image.packages],
-        "SCRIPT_PATCHES": [f"{p.sha256 or ''}|{p.repo}|{p.file}" for m in _models(plan) for p in m.script_patches],
-        "CONFIG_PATCHES": [row for m in _models(plan) for row in _config_patches(m)],
-        "PREFETCH": _rows([(d.repo, d.revision) for d in plan.engine.drafts]),
-        "REPOS": _rows(_repositories(plan)),
     }
 
 
@@ -125,21 +121,3 @@ def _models(plan: Plan) -> list[ModelPlan]:
 
 def _download_bytes(plan: Plan) -> int:
     return sum(m.disk_bytes for m in _models(plan) if m.fetched)
-
-
-def _repositories(plan: Plan) -> list[tuple[str, str | None]]:
-    engines = [plan.engine, *(m.engine for m in (plan.swap.members if plan.swap else ()))]
-    found = [(m.repo, m.revision) for m in _models(plan) if m.fetched]
-    found += [(m.tokenizer.repo, m.tokenizer.revision) for m in _models(plan) if m.tokenizer]
-    return found + [(d.repo, d.revision) for e in engines for d in e.drafts]
-
-
-def _rows(repositories: list[tuple[str, str | None]]) -> list[str]:
-    return list(dict.fromkeys(f"{repo}|{revision or ''}" for repo, revision in repositories))
-
-
-def _config_patches(model: ModelPlan) -> list[str]:
-    return [
-        json.dumps({"repo": model.repo, "revision": model.revision, "file": p.file, "key_path": p.key_path, "append": p.append})
-        for p in model.config_patches
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.plan.core import DesktopPlan, EnginePlan, HardwarePlan, ImagePlan, ModelPlan
+from compiler.plan.core import DesktopPlan, EnginePlan, HardwarePlan, ImagePlan
 
 POD_HOME = "/opt/podwright"
 GENERATED_MODEL = f"{POD_HOME}/model"
@@ -10,7 +10,7 @@ GENERATED_MODEL = f"{POD_HOME}/model"
 
 _PHASES = (
     "overrides", "ssh", "disk", "driver", "ports", "gpu", "nccl", "payload", "install", "toolkit", "torch",
-    "extras", "patches", "model", "desktop", "runtime",
+    "extras", "desktop", "runtime",
 )  # fmt: skip
 """Every phase in the only order that works: nothing is looked at before what it depends on is settled."""
 
@@ -31,9 +31,7 @@ def resolve_entrypoint(image: ImagePlan) -> tuple[str, ...]:
     return ("/usr/bin/env",) if image.public_entrypoint and not image.prebaked else ()
 
 
-def bootstrap_phases(
-    image: ImagePlan, hardware: HardwarePlan, model: ModelPlan, engine: EnginePlan, desktop: DesktopPlan | None
-) -> tuple[str, ...]:
+def bootstrap_phases(image: ImagePlan, hardware: HardwarePlan, engine: EnginePlan, desktop: DesktopPlan | None) -> tuple[str, ...]:
     """The phases that this profile needs, in order."""
     needs_gpu = engine.cuda is not None
     wanted = {
@@ -43,8 +41,6 @@ def bootstrap_phases(
         "nccl": bool(hardware.nccl_conf),
         "payload": not image.prebaked, "install": not image.prebaked,
         "extras": bool(image.packages),
-        "patches": bool(model.script_patches),
-        "model": model.fetched,
         "desktop": desktop is not None,
     }  # fmt: skip
     return tuple(phase for phase in _PHASES if wanted[phase])

@@ -89,8 +89,7 @@ class FakePod:
         self.bin = root / "fake-bin"
         self._write("opt/podwright/bootstrap.sh", render_bootstrap(plan, static_files()).text, 0o755)
         self._write("opt/podwright/manifest.json", MANIFEST.text)
-        for name in ("torch_probe", "hub"):
-            self._write(f"opt/podwright/bootstrap/{name}.py", (REPOSITORY / f"images/bootstrap/{name}.py").read_text("utf-8"))
+        self._write("opt/podwright/bootstrap/torch_probe.py", (REPOSITORY / "images/bootstrap/torch_probe.py").read_text("utf-8"))
         self._write("opt/podwright/common/install-extra.sh", '#!/bin/bash\necho "no index: $2"; exit 1\n', 0o755)
         self._write("opt/podwright/common/install-uv.sh", "#!/bin/bash\n", 0o755)
         shutil.copytree(REPOSITORY / "images/runtime/pod", root / "opt/podwright/runtime/pod", ignore=shutil.ignore_patterns("__pycache__", "bridge"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.plan.core import ConfigPatch, DesktopPlan, EnvVar, Override, Plan, ScriptPatch
+from compiler.plan.core import DesktopPlan, EnvVar, Override, Plan
 from compiler.render.bootstrap import render_bootstrap
 from compiler.render.payload import render_payload
 from compiler.resolve.overrides import OVERRIDES, overrides_for
@@ -22,7 +21,6 @@ from tests.unit.render.plans import (
     example_engine,
     example_hardware,
     example_image,
-    example_model,
     example_plan,
     static_files,
 )
@@ -41,7 +39,7 @@ def phases(text: str) -> list[str]:
 
 
 def test_phases_of_a_prebaked_gpu_profile() -> None:
-    expected = ["overrides", "disk", "driver", "ports", "gpu", "nccl", "toolkit", "torch", "extras", "model", "runtime"]
+    expected = ["overrides", "disk", "driver", "ports", "gpu", "nccl", "toolkit", "torch", "extras", "runtime"]
     assert phases(script(example_plan())) == expected
 
 
@@ -49,11 +47,8 @@ def test_phases_that_other_profiles_add_or_leave_out() -> None:
     assert phases(script(cpu_plan())) == ["overrides", "disk", "ports", "runtime"]
     bare = example_plan(image=example_image(prebaked=False))
     assert {"payload", "install"} < set(bare.bootstrap_phases)
-    full = bootstrap_phases(
-        example_image(ssh=True), example_hardware(), example_model(script_patches=(ScriptPatch("a.py", "o/r", None, "x"),)),
-        example_engine(), DesktopPlan(6080, "VNC_PASSWORD"),
-    )  # fmt: skip
-    assert {"ssh", "patches", "desktop"} < set(full)
+    full = bootstrap_phases(example_image(ssh=True), example_hardware(), example_engine(), DesktopPlan(6080, "VNC_PASSWORD"))
+    assert {"ssh", "desktop"} < set(full)
 
 
 @pytest.mark.parametrize("plan", [example_plan(), cpu_plan(), example_plan(image=example_image(prebaked=False))])
@@ -85,12 +80,6 @@ def test_any_text_in_the_plan_stays_data(text: str) -> None:
     asked = "\nprintf '%s\\0' \"$GPU_NAME\" \"${NCCL_CONF[@]}\""
     run = subprocess.run(["bash", "-c", data + asked], capture_output=True, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, check=True)
     assert run.stdout.split(b"\0")[:2] == [text.encode(), f"NCCL_X={text}".encode()]
-
-
-def test_config_patch_goes_in_as_json() -> None:
-    patch = ConfigPatch("config.json", ("a", "b"), (r"re:.*mtp\..*",), "x")
-    text = script(example_plan(model=example_model(config_patches=(patch,))))
-    assert shlex.quote('{"repo": "owner/Example-30B", "revision": "0123456789abcdef0123456789abcdef01234567", "file": "config.json", "key_path": ["a", "b"], "append": ["re:.*mtp\\\\..*"]}') in text
 
 
 def test_bash_can_parse_every_kind(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_script_carries_the_payload_that_it_verifies() -> None:
     assert f"readonly PAYLOAD_SHA256={payload.sha256}" in script
     with tarfile.open(fileobj=io.BytesIO(bz2.decompress(payload.content))) as archive:
         members = {m.name: m for m in archive.getmembers()}
-    assert {"manifest.json", "runtime/pod/__main__.py", "bootstrap/hub.py", "common/install-engine.sh", "lock/5-engine.txt"} < set(members)
+    assert {"manifest.json", "runtime/pod/__main__.py", "bootstrap/torch_probe.py", "common/install-engine.sh", "lock/5-engine.txt"} < set(members)
     assert members["common/install-engine.sh"].mode == 0o755
     assert {m.mtime for m in members.values()} == {0}
 

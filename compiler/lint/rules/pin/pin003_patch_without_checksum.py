@@ -14,10 +14,10 @@ does not run it, and the model does not load.
 Read the script, then add the sha256 of what you read.
 
 ## When to ignore
-Never: the bootstrap refuses it.
+Never: the pod refuses it.
 
 ## Source
-Bootstrap, patches phase.
+`pod.patches.script`, in the runtime.
 """
 
 from __future__ import annotations

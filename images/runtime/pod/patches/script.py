@@ -27,8 +27,8 @@ from pod.patches.outcomes import AlreadyThere, Applied, Outcome, Refused
 SCRIPT_S = 300.0
 # A script that patches an engine is some kilobytes; more than this is another kind of file.
 MOST_BYTES = 4 << 20
-# What a script needs of the environment. No secret is among these.
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
+# What a script needs of the environment, and the supervisor's mark, by which strays are found. No secret is among these.
+_KEPT = ("PODWRIGHT_CHILD", "PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
 
 # Brings the file `repo`/`file` to a path; None when it is there, else what failed and whether it may pass.
 Fetch = Callable[[str, str, Path], "tuple[str, bool] | None"]
