@@ -42,7 +42,7 @@ class AnthropicStream:
             return
         try:
             body = mapping(json.loads(data))
-        except ValueError:
+        except (ValueError, RecursionError):
             self.problem = f"an event {event!r} whose data are not JSON"
             return
         kind = text(body.get("type")) or ""

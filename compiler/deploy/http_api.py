@@ -137,7 +137,7 @@ class ApiClient:
             return Answer(response.status_code, response.headers, None)
         try:
             return Answer(response.status_code, response.headers, json.loads(raw))
-        except ValueError:
+        except (ValueError, RecursionError):
             end = self.cleaned(raw[-60:].decode("utf-8", "replace"))
             raise Garbled(f"{self._who} answered {method} {path} with {len(raw):,} bytes that are not JSON; they end in {end!r}", status=response.status_code) from None
 
@@ -205,7 +205,7 @@ def _detail(raw: bytes, said: str) -> str:
     """The reason in an error's body: `detail` and `errors` (v2), `error` or `message` (v1, GraphQL), else the text itself."""
     try:
         body = mapping(json.loads(raw))
-    except ValueError:
+    except (ValueError, RecursionError):
         return said
     main = next((found for key in ("detail", "error", "message", "title") if (found := text(body.get(key)))), "")
     more = [line for line in texts(body.get("errors")) if line not in main]

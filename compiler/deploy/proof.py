@@ -160,5 +160,5 @@ def _answered(plan: Plan, word: str, said: str, tokens: int, how: str) -> Proof:
 def _json(response: httpx.Response) -> Mapping[str, Any]:
     try:
         return mapping(response.json())
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}

@@ -43,7 +43,7 @@ def argv_of(body: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     if not command and not entrypoint and stored:
         try:
             held = mapping(json.loads(stored))
-        except ValueError:
+        except (ValueError, RecursionError):
             return [], _split(stored)
         return texts(held.get("entrypoint")), texts(held.get("cmd"))
     return entrypoint, command

@@ -74,9 +74,10 @@ class RunpodV2(RunpodTransport):
         return v2_fields(v2.pod(wanted.plan, wanted.command))
 
     def pods(self) -> list[Pod]:
-        """All pods of the account that are not terminated."""
-        found = (pod_of(row) for row in self._all("/v2/pods", "pods"))
-        return [pod for pod in found if pod is not None and pod.status is not PodStatus.TERMINATED]
+        """All pods of the account that are not terminated, each once: the name of the cursor parameter is not documented, and a server
+        that does not know ours gives its first page again."""
+        found = {pod.id: pod for row in self._all("/v2/pods", "pods") if (pod := pod_of(row)) is not None}
+        return [pod for pod in found.values() if pod.status is not PodStatus.TERMINATED]
 
     def pod(self, pod_id: str) -> Pod:
         """One pod. Raises Missing when it is gone."""
@@ -205,7 +206,7 @@ def offer_of(row: Mapping[str, Any]) -> GpuOffer | None:
 def _log_line(data: str) -> LogLine | None:
     try:
         row = mapping(json.loads(data))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     said = row.get("line")
     source: LogSource = "system" if row.get("source") == "system" else "container"

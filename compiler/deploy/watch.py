@@ -240,6 +240,6 @@ def _journal(said: str) -> tuple[bool, str]:
         return False, ""
     try:
         entry = mapping(json.loads(said))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False, ""
     return entry.get("kind") == "fatal", text(entry.get("message")) or ""
