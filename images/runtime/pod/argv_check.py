@@ -20,8 +20,6 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-# The engine's own import takes 10 to 20 s; on a host whose cores are all serving, four times that was seen.
-LIMIT_S = 180.0
 # An error can quote a whole argv; its beginning says what is wrong.
 ERROR_LENGTH = 800
 
