@@ -24,6 +24,7 @@ from tests.support import ROOT
 from tests.unit.pod.bridge.net import Bridge, Engine, Peer
 
 PARTS = Path(os.environ.get("PODWRIGHT_REAL_PARTS_DIR") or Path.home() / ".cache" / "podwright" / "real-parts")
+NODE = shutil.which("node") or str(PARTS / "node" / "bin" / "node")
 CLAUDE = PARTS / "claude-code" / "node_modules" / ".bin" / "claude"
 KEY = "test-key-of-the-bridge"
 needs_claude = pytest.mark.skipif(not CLAUDE.exists(), reason=f"Claude Code is not installed: {CLAUDE} does not exist")
@@ -125,9 +126,7 @@ async def started(bridge: Bridge, folder: Path, *words: str, profile: str = USUA
     """`connect.sh ADDRESS --launch -- WORDS`, with what a machine may have set before."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    node = shutil.which("node")
-    assert node is not None
-    environ = {"PATH": f"{CLAUDE.parent}:{Path(node).parent}:/usr/bin:/bin", "HOME": str(home), "PODWRIGHT_API_KEY": KEY, "ANTHROPIC_API_KEY": "sk-ant-of-somebody",
+    environ = {"PATH": f"{CLAUDE.parent}:/usr/bin:/bin", "HOME": str(home), "PODWRIGHT_API_KEY": KEY, "ANTHROPIC_API_KEY": "sk-ant-of-somebody",
                "ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", **more}  # fmt: skip
     script = BUNDLES / profile / "connect.sh"
     return await asyncio.create_subprocess_exec("bash", str(script), f"http://127.0.0.1:{bridge.port}", "--launch", "--", *words, env=environ, cwd=folder,

@@ -7,7 +7,6 @@ Needs, in PODWRIGHT_REAL_PARTS_DIR, a virtual environment `sdk/` with the packag
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 from collections.abc import Callable
@@ -18,14 +17,14 @@ import pytest
 from pod.bridge.events import MessageStream
 from pod.bridge.turn import Turn
 
+from tests.unit.pod.bridge.claude import NODE, PARTS
 from tests.unit.pod.bridge.legal import judged
 from tests.unit.pod.bridge.play import cases
 
-PARTS = Path(os.environ.get("PODWRIGHT_REAL_PARTS_DIR") or Path.home() / ".cache" / "podwright" / "real-parts")
 HERE = Path(__file__).parent
 READERS = {
     "python": (PARTS / "sdk" / "bin" / "python", [str(PARTS / "sdk" / "bin" / "python"), str(HERE / "sdk_reader.py")]),
-    "node": (PARTS / "sdk-node" / "node_modules", ["node", str(HERE / "sdk_reader.mjs"), str(PARTS / "sdk-node")]),
+    "node": (PARTS / "sdk-node" / "node_modules", [NODE, str(HERE / "sdk_reader.mjs"), str(PARTS / "sdk-node")]),
 }
 pytestmark = pytest.mark.real_sdk
 
@@ -77,7 +76,7 @@ def random_upstream(chance: random.Random) -> bytes:
         deltas += [
             {"tool_calls": [{"index": i, "function": {"arguments": arguments[k : k + size]}}]} for k in range(0, len(arguments), size)
         ]
-    chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
     chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": chance.choice(["stop", "length", "tool_calls"])}]})
     cut = chance.choice([len(chunks), len(chunks), chance.randint(0, len(chunks))])
     return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks[:cut]) + (

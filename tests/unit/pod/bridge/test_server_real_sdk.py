@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from pod.bridge import translate
 
-from tests.unit.pod.bridge.claude import KEY, PARTS
+from tests.unit.pod.bridge.claude import KEY, NODE, PARTS
 from tests.unit.pod.bridge.legal import judged
 from tests.unit.pod.bridge.net import Bridge, Engine, Got, Peer, bridge_to, pair
 from tests.unit.pod.bridge.play import Case, cases
@@ -25,7 +25,7 @@ from tests.unit.pod.bridge.play import Case, cases
 HERE = Path(__file__).parent
 CLIENTS = {
     "python": (PARTS / "sdk" / "bin" / "python", [str(PARTS / "sdk" / "bin" / "python"), str(HERE / "sdk_client.py")]),
-    "node": (PARTS / "sdk-node" / "node_modules", ["node", str(HERE / "sdk_client.mjs"), str(PARTS / "sdk-node")]),
+    "node": (PARTS / "sdk-node" / "node_modules", [NODE, str(HERE / "sdk_client.mjs"), str(PARTS / "sdk-node")]),
 }
 PING_S, LONGEST_WAIT_S = 0.05, 0.12
 pytestmark = pytest.mark.real_sdk
