@@ -136,7 +136,7 @@ def test_a_manifest_is_read_again_at_sighup(tmp_path: Path) -> None:
         client = await connected(port)
 
         async def mode() -> str:
-            client.send("GET", "/")
+            client.send("GET", "/console/data", None, {"x-api-key": "one"})
             return str((await client.get()).json["mode"])
 
         assert await mode() == "translate"
@@ -207,7 +207,7 @@ def test_the_hosts_command() -> None:
                 environ={"PYTHONPATH": f"{ROOT}:{ROOT}/images/runtime"},
             )
             client = await connected(port)
-            client.send("GET", "/")
+            client.send("GET", "/console/data")
             assert (await client.get()).json["mode"] == "keepalive"
             process.terminate()
             assert await asyncio.wait_for(process.wait(), 5) == 0
@@ -228,7 +228,7 @@ def test_a_manifest_that_changes_is_read_again(tmp_path: Path) -> None:
         beside.replace(file)
         assert b"new settings" in await asyncio.wait_for(process.stderr.readline(), 5)
         client = await connected(port)
-        client.send("GET", "/")
+        client.send("GET", "/console/data", None, {"x-api-key": "one"})
         assert (await client.get()).json["mode"] == "keepalive"
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 5) == 0
