@@ -73,7 +73,9 @@ def pack(folder: Path, target: Path, key: str, parts: Mapping[str, str], cold_st
     return Packed(target.stat().st_size, manifest)
 
 
-def unpack(archive: Path, folder: Path, key: str, parts: Mapping[str, str], max_bytes: int = MOST_BYTES, reserve: int = RESERVE_BYTES) -> CacheManifest:
+def unpack(
+    archive: Path, folder: Path, key: str, parts: Mapping[str, str], max_bytes: int = MOST_BYTES, reserve: int = RESERVE_BYTES
+) -> CacheManifest:
     """Unpack into `folder`, beside what is there already; files that exist are kept. Gives the archive's manifest.
 
     Raises ArchiveError, after which `folder` is as it was: `damaged`, `foreign`, `unsafe`, `too-big`, `no-room`.
@@ -130,7 +132,10 @@ def _file(file: Path, path: str) -> File:
 
 
 def _write(stream: BinaryIO, folder: Path, manifest: CacheManifest) -> None:
-    with gzip.GzipFile("", "wb", GZIP_LEVEL, stream, mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+    with (
+        gzip.GzipFile("", "wb", GZIP_LEVEL, stream, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
         content = manifest.to_bytes()
         tar.addfile(_member(NAME, len(content), is_program=False), io.BytesIO(content))
         for file in manifest.files:
@@ -219,7 +224,9 @@ def _write_file(tar: tarfile.TarFile, file: File, stage: Path) -> None:
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
         raise ArchiveError("unsafe", f"holds {member.name[:80]!r}, which is no regular file")
     if member.name != file.path or member.size != file.size:
-        raise ArchiveError("unsafe", f"holds {member.name[:80]!r} of {member.size:,} bytes where its manifest has {file.path} of {file.size:,}")
+        raise ArchiveError(
+            "unsafe", f"holds {member.name[:80]!r} of {member.size:,} bytes where its manifest has {file.path} of {file.size:,}"
+        )
     source = tar.extractfile(member)
     if source is None:
         raise ArchiveError("damaged", f"holds no content for {file.path}")
@@ -249,7 +256,9 @@ def _check_room(folder: Path, need: int, reserve: int) -> None:
     found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
     if free < need + reserve:
-        raise ArchiveError("no-room", f"unpacks to {need:,} bytes, and {folder.parent} has {free:,} free, of which {reserve:,} must stay free")
+        raise ArchiveError(
+            "no-room", f"unpacks to {need:,} bytes, and {folder.parent} has {free:,} free, of which {reserve:,} must stay free"
+        )
 
 
 @contextlib.contextmanager

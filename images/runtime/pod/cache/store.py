@@ -103,7 +103,9 @@ def publish(place: Place, cold_start_s: float, env: Mapping[str, str]) -> Stored
         with _private_file(root, place.name) as archive:
             packed = pack(root, archive, place.key, place.parts, cold_start_s)
             message = f"Compile cache {place.key}: {place.parts.get('model', 'model')} on {place.parts.get('gpu', 'this machine')}"
-            put = child.run(child.argv("upload", repo=place.repo, type="dataset", path=place.name, source=archive, message=message, create=True), env)
+            put = child.run(
+                child.argv("upload", repo=place.repo, type="dataset", path=place.name, source=archive, message=message, create=True), env
+            )
         if not put.is_ok:
             return Stored("failed", put.detail, place.key)
         _note(root, place.key)

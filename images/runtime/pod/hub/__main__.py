@@ -32,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _result(options: argparse.Namespace) -> dict[str, Any]:
     if options.command == "download":
-        return transfer.download(options.repo, options.revision, options.cache, _say, options.only, options.reserve, stalled=_end_of_a_hung_download)
+        return transfer.download(
+            options.repo, options.revision, options.cache, _say, options.only, options.reserve, stalled=_end_of_a_hung_download
+        )
     if options.command == "get":
         return transfer.get(options.repo, options.path, options.target, options.type, options.revision, options.max_bytes)
     if options.command == "exists":
@@ -67,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _end_of_a_hung_download(seconds: float) -> None:
     """The library's threads cannot be stopped from outside, so the process ends; what is on disk stays for the next one."""
-    failure = Failure("offline", f"the download has brought no byte for {seconds:.0f} s", "look at the pod's network; it is tried again", may_pass=True)
+    failure = Failure(
+        "offline", f"the download has brought no byte for {seconds:.0f} s", "look at the pod's network; it is tried again", may_pass=True
+    )
     _say({"event": "result", **failure.as_json()})
     os._exit(1)
 

@@ -68,7 +68,12 @@ def argv(command: str, python: str = sys.executable, **options: str | int | Path
 def environment(env: Mapping[str, str]) -> dict[str, str]:
     """`env` for the child: an engine's offline switch does not reach it, and the library neither draws nor reports."""
     kept = {name: value for name, value in env.items() if name not in _FORGOTTEN}
-    fixed = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "PYTHONUNBUFFERED": "1"}
+    fixed = {
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
     asked = {"HF_HUB_DOWNLOAD_TIMEOUT": _REQUEST_S, "HF_HUB_ETAG_TIMEOUT": _REQUEST_S, "HF_XET_HIGH_PERFORMANCE": "1"}
     return {**asked, **kept, **fixed}
 
@@ -82,7 +87,9 @@ def parsed(line: str | bytes) -> Line | None:
         if said["event"] == "retry":
             return Retry(str(said["detail"]), float(said["pause_s"]))
         if said["event"] == "result":
-            return Outcome(str(said["kind"]), str(said.get("detail", "")), str(said.get("fix", "")), bool(said.get("may_pass", False)), said)
+            return Outcome(
+                str(said["kind"]), str(said.get("detail", "")), str(said.get("fix", "")), bool(said.get("may_pass", False)), said
+            )
     except (ValueError, KeyError, TypeError):
         pass
     return None
@@ -97,7 +104,9 @@ def vanished(code: int, errors: str = "") -> Outcome:
 
 def run(command: list[str], env: Mapping[str, str], tell: Callable[[Progress | Retry], None] = lambda line: None) -> Outcome:
     """Run one transfer to its end and give the outcome. For programs that may wait; the supervisor reads the lines itself."""
-    with subprocess.Popen(command, env=environment(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, env=environment(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None and child.stderr is not None
         outcome: Outcome | None = None
         for text in child.stdout:

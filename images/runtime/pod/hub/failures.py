@@ -43,16 +43,22 @@ def failure_of(error: BaseException, subject: str, is_write: bool = False) -> Fa
     chain = list(_chain(error))
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     if any(getattr(link, "errno", None) in _FULL or _FULL_TEXT.search(str(link)) for link in chain):
-        return Failure("no-room", f"the disk is full: {subject} does not fit", "start a new pod with a larger disk, or mount a larger volume")
-    status = next((int(link.response.status_code) for link in chain if getattr(link, "response", None) is not None), None)  # type: ignore[attr-defined]
+        return Failure(
+            "no-room", f"the disk is full: {subject} does not fit", "start a new pod with a larger disk, or mount a larger volume"
+        )
+    answers = [getattr(link, "response", None) for link in chain]
+    status = next((int(answer.status_code) for answer in answers if answer is not None), None)
     if "GatedRepoError" in names or (status == 403 and not is_write):
         return _gated(subject)
     return _of_status(names, status, subject, is_write) or _of_the_way(chain, names, subject)
 
 
 def _gated(subject: str) -> Failure:
-    return Failure("gated", f"{subject} is closed to this pod's account",
-                   f"accept the licence on the page of {subject} with the account whose token is in the secret HF_TOKEN, and set that secret")
+    return Failure(
+        "gated",
+        f"{subject} is closed to this pod's account",
+        f"accept the licence on the page of {subject} with the account whose token is in the secret HF_TOKEN, and set that secret",
+    )
 
 
 def _of_status(names: set[str], status: int | None, subject: str, is_write: bool) -> Failure | None:
@@ -63,8 +69,11 @@ def _of_status(names: set[str], status: int | None, subject: str, is_write: bool
     if "RemoteEntryNotFoundError" in names or ("EntryNotFoundError" in names and status == 404):
         return Failure("not-found", f"the Hub has no {subject}", "look at the file's name in the spec")
     if names & {"RepositoryNotFoundError", "HFValidationError"} or status == 404:
-        return Failure("not-found", f"the Hub shows no {subject} to {token}",
-                       "look at the name; a private repository needs the secret HF_TOKEN of an account that may read it")
+        return Failure(
+            "not-found",
+            f"the Hub shows no {subject} to {token}",
+            "look at the name; a private repository needs the secret HF_TOKEN of an account that may read it",
+        )
     if status == 401 or (status == 403 and is_write):
         what = f"the Hub refuses {token}" if status == 401 else f"{token} may not write to {subject}"
         return Failure("bad-token", what, "put a valid token into the secret HF_TOKEN and start a new pod")
@@ -82,7 +91,12 @@ def _of_the_way(chain: list[BaseException], names: set[str], subject: str) -> Fa
     if any(getattr(link, "errno", None) in _NO_WRITE for link in chain):
         return Failure("error", f"{subject} cannot be written: {shown(chain[0])}", "look at the mount and the rights of the cache's folder")
     if names & _NETWORK:
-        return Failure("offline", f"the Hub cannot be reached for {subject}: {shown(chain[-1])}", "look at the pod's network; it is tried again", may_pass=True)
+        return Failure(
+            "offline",
+            f"the Hub cannot be reached for {subject}: {shown(chain[-1])}",
+            "look at the pod's network; it is tried again",
+            may_pass=True,
+        )
     passing = any("Consistency check failed" in str(link) or "Xet" in type(link).__name__ or type(link) is RuntimeError for link in chain)
     return Failure("error", f"{subject}: {shown(chain[0])}", "read the lines above in the journal", may_pass=passing)
 

@@ -23,8 +23,14 @@ class Meter:
     once, from the meter's thread, when no byte has come for `stall_s` seconds.
     """
 
-    def __init__(self, measured: Callable[[], int], report: Callable[[dict[str, Any]], None],
-                 stalled: Callable[[float], None] = lambda seconds: None, period_s: float = PERIOD_S, stall_s: float = STALL_S) -> None:
+    def __init__(
+        self,
+        measured: Callable[[], int],
+        report: Callable[[dict[str, Any]], None],
+        stalled: Callable[[float], None] = lambda seconds: None,
+        period_s: float = PERIOD_S,
+        stall_s: float = STALL_S,
+    ) -> None:
         self._measured, self._report, self._stalled = measured, report, stalled
         self._period_s, self._stall_s = period_s, stall_s
         self._total = self._offset = 0

@@ -45,8 +45,16 @@ class NoRoom(OSError):
     """Less disk is free than the download needs; raised before a byte is fetched."""
 
 
-def download(repo: str, revision: str | None, cache: Path, report: Report, only: Sequence[str] = (), reserve: int = 0,
-             pauses_s: Sequence[float] = PAUSES_S, stalled: Callable[[float], None] = lambda seconds: None) -> dict[str, Any]:
+def download(
+    repo: str,
+    revision: str | None,
+    cache: Path,
+    report: Report,
+    only: Sequence[str] = (),
+    reserve: int = 0,
+    pauses_s: Sequence[float] = PAUSES_S,
+    stalled: Callable[[float], None] = lambda seconds: None,
+) -> dict[str, Any]:
     """Bring `repo` into the cache. Gives {"kind": "ok", "snapshot", "total_bytes", "fetched_bytes", "seconds"}, or a failure's fields.
 
     `only` are patterns of file names; without them, everything that an engine opens. `reserve` bytes of disk stay free.
@@ -58,12 +66,17 @@ def download(repo: str, revision: str | None, cache: Path, report: Report, only:
             result = _patiently(repo, revision, cache, only, reserve, report, pauses_s, stalled)
             _remove_half_files(folder, "")
     except Exception as error:
-        result = (Failure("no-room", str(error), "start a new pod with a larger disk, or mount a larger volume") if isinstance(error, NoRoom)
-                  else failure_of(error, repo)).as_json()
+        result = (
+            Failure("no-room", str(error), "start a new pod with a larger disk, or mount a larger volume")
+            if isinstance(error, NoRoom)
+            else failure_of(error, repo)
+        ).as_json()
     return {**result, "repo": repo, "seconds": round(time.monotonic() - began, 1)}
 
 
-def get(repo: str, path: str, target: Path, kind: str = "model", revision: str | None = None, max_bytes: int | None = None) -> dict[str, Any]:
+def get(
+    repo: str, path: str, target: Path, kind: str = "model", revision: str | None = None, max_bytes: int | None = None
+) -> dict[str, Any]:
     """One file of a repository into `target`, whole or not at all: {"kind": "ok", "bytes"} or a failure's fields. Raises nothing."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
@@ -71,7 +84,9 @@ def get(repo: str, path: str, target: Path, kind: str = "model", revision: str |
     try:
         facts = get_hf_file_metadata(hf_hub_url(repo, path, repo_type=kind, revision=revision), token=_token(), timeout=QUESTION_S)
         if max_bytes is not None and (facts.size or 0) > max_bytes:
-            return Failure("too-big", f"{subject} has {facts.size:,} bytes; more than {max_bytes:,} are not taken", "look who wrote it").as_json()
+            return Failure(
+                "too-big", f"{subject} has {facts.size:,} bytes; more than {max_bytes:,} are not taken", "look who wrote it"
+            ).as_json()
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as private:
             found = hf_hub_download(repo, path, repo_type=kind, revision=facts.commit_hash or revision, cache_dir=private, token=_token())
@@ -98,14 +113,24 @@ def upload(repo: str, path: str, source: Path, kind: str = "model", message: str
         api = _api()
         if create and not api.repo_exists(repo, repo_type=kind):
             api.create_repo(repo, repo_type=kind, private=True, exist_ok=True)
-        commit = api.upload_file(path_or_fileobj=source, path_in_repo=path, repo_id=repo, repo_type=kind, commit_message=message or f"Update {path}")
+        commit = api.upload_file(
+            path_or_fileobj=source, path_in_repo=path, repo_id=repo, repo_type=kind, commit_message=message or f"Update {path}"
+        )
         return {"kind": "ok", "commit": str(getattr(commit, "oid", "")), "bytes": source.stat().st_size}
     except Exception as error:
         return failure_of(error, f"{repo}/{path}", is_write=True).as_json()
 
 
-def _patiently(repo: str, revision: str | None, cache: Path, only: Sequence[str], reserve: int, report: Report,
-               pauses_s: Sequence[float], stalled: Callable[[float], None]) -> dict[str, Any]:
+def _patiently(
+    repo: str,
+    revision: str | None,
+    cache: Path,
+    only: Sequence[str],
+    reserve: int,
+    report: Report,
+    pauses_s: Sequence[float],
+    stalled: Callable[[float], None],
+) -> dict[str, Any]:
     folder, failed = repo_folder(cache, repo), 0
     while True:
         before = stored_bytes(folder)
@@ -141,8 +166,9 @@ def _once(repo: str, revision: str | None, cache: Path, only: Sequence[str], res
     meter.expect(sum(sizes.values()), sum(sizes.values()) - to_fetch + begun)
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         list(pool.map(lambda name: _fetch_in_parts(repo, str(facts.sha), siblings[name], folder), missing))
-    snapshot = Path(snapshot_download(repo, revision=revision, cache_dir=cache, token=_token(), allow_patterns=names or ["-"],
-                                      max_workers=CONNECTIONS))
+    snapshot = Path(
+        snapshot_download(repo, revision=revision, cache_dir=cache, token=_token(), allow_patterns=names or ["-"], max_workers=CONNECTIONS)
+    )
     if not only and snapshot.name == facts.sha:
         write_listing(folder, snapshot.name, sizes)
     return {"kind": "ok", "snapshot": str(snapshot), "total_bytes": sum(sizes.values()), "fetched_bytes": to_fetch}
@@ -206,8 +232,10 @@ def _check_room(cache: Path, need: int, reserve: int) -> None:
     found = os.statvfs(cache)
     free = found.f_bavail * found.f_frsize
     if need > 0 and free < need + reserve:
-        raise NoRoom(f"{need / (1 << 30):.2f} GiB are still to be fetched, {cache} has {free / (1 << 30):.2f} GiB free, "
-                     f"and {reserve / (1 << 30):.2f} GiB must stay free")
+        raise NoRoom(
+            f"{need / (1 << 30):.2f} GiB are still to be fetched, {cache} has {free / (1 << 30):.2f} GiB free, "
+            f"and {reserve / (1 << 30):.2f} GiB must stay free"
+        )
 
 
 @contextlib.contextmanager

@@ -22,7 +22,9 @@ class Installed:
     """The distribution `distribution` below `site`, whose package is `package`. Raises LookupError when it is not installed."""
 
     def __init__(self, distribution: str, package: str = "vllm", site: Path | None = None) -> None:
-        search = metadata.distributions(name=distribution, path=[str(site)]) if site is not None else metadata.distributions(name=distribution)
+        search = (
+            metadata.distributions(name=distribution, path=[str(site)]) if site is not None else metadata.distributions(name=distribution)
+        )
         found = next(iter(search), None)
         if found is None:
             raise LookupError(f"{distribution} is not installed")

@@ -50,7 +50,9 @@ def applied(job: Job, env: Mapping[str, str], find: Callable[[str], Installed] =
         try:
             installed = installed or find(job.distribution)
         except LookupError as error:
-            yield Refused(f"{script_patch.repo}/{script_patch.file}", str(error), "build the image again: it has no engine that could be repaired")
+            yield Refused(
+                f"{script_patch.repo}/{script_patch.file}", str(error), "build the image again: it has no engine that could be repaired"
+            )
             return
         outcome = script.apply(script_patch, installed, lambda repo, file, target: _fetched(repo, file, target, env), Path(job.kept), env)
         yield outcome

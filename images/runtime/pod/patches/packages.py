@@ -21,7 +21,9 @@ INSTALL_S = 1800.0
 PROVE_S = 180.0
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(.*)$")
 # What every engine imports and what most upgrades break: it looks at the versions of a dozen others while it is imported.
-_PROOF = "import importlib.util as u\nif u.find_spec('transformers'): import transformers; transformers.AutoConfig, transformers.AutoTokenizer"
+_PROOF = (
+    "import importlib.util as u\nif u.find_spec('transformers'): import transformers; transformers.AutoConfig, transformers.AutoTokenizer"
+)
 
 Install = Callable[[str], str]
 Prove = Callable[[], str]
@@ -71,8 +73,11 @@ def ensure(package: Package, install: Install, prove: Prove, version: Callable[[
         if not broken:
             return Applied(package.requirement, "installed" if before == "absent" else f"installed in place of {before}")
         problem = f"the engine's imports fail with it: {broken}"
-    return Refused(package.requirement, f"{package.requirement} cannot be installed: {problem}; {_returned(package, before, install, prove, version)}",
-                   "bake it into the image (container.extras), or remove what needs it")
+    return Refused(
+        package.requirement,
+        f"{package.requirement} cannot be installed: {problem}; {_returned(package, before, install, prove, version)}",
+        "bake it into the image (container.extras), or remove what needs it",
+    )
 
 
 def _returned(package: Package, before: str, install: Install, prove: Prove, version: Callable[[str], str | None]) -> str:
@@ -96,8 +101,10 @@ def installed_version(name: str) -> str | None:
 
 def installer(command: Sequence[str], wanted: Sequence[str], env: Mapping[str, str], tell: Callable[[str], None]) -> Install:
     """`command REQUIREMENT WANTED...` as an `Install`: everything but the wanted is held at its version."""
+
     def install(requirement: str) -> str:
         return _last_line([*command, requirement, *wanted], env, INSTALL_S, tell)
+
     return install
 
 
@@ -108,7 +115,9 @@ def prover(python: Sequence[str], env: Mapping[str, str], tell: Callable[[str], 
 
 def _last_line(command: Sequence[str], env: Mapping[str, str], limit_s: float, tell: Callable[[str], None]) -> str:
     try:
-        done = subprocess.run(command, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit_s, check=False)
+        done = subprocess.run(
+            command, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit_s, check=False
+        )
     except subprocess.TimeoutExpired:
         return f"it did not end within {limit_s:.0f} s"
     except OSError as error:

@@ -34,7 +34,9 @@ _KEPT = ("PODWRIGHT_CHILD", "PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH",
 Fetch = Callable[[str, str, Path], "tuple[str, bool] | None"]
 
 
-def apply(patch: ScriptPatch, installed: Installed, fetch: Fetch, kept: Path, env: Mapping[str, str], python: str = sys.executable) -> Outcome:
+def apply(
+    patch: ScriptPatch, installed: Installed, fetch: Fetch, kept: Path, env: Mapping[str, str], python: str = sys.executable
+) -> Outcome:
     """Run the script, unless what it leaves is there. `kept` is where verified scripts stay, so that a restart needs no Hub."""
     name = f"{patch.repo}/{patch.file}"
     refusal = _refusal(patch, installed, name)
@@ -46,13 +48,21 @@ def apply(patch: ScriptPatch, installed: Installed, fetch: Fetch, kept: Path, en
         return AlreadyThere(name, f"its changes of {len(left)} files are there")
     for path, expected in patch.expects.items():
         if installed.sha256(path) != expected:
-            return Refused(name, f"{path} is not the file that {patch.file} was written for (engine {installed.release})",
-                           "compare the patch with the installed engine, then update `expects` in the model spec; or the release has the repair already")
+            return Refused(
+                name,
+                f"{path} is not the file that {patch.file} was written for (engine {installed.release})",
+                "compare the script with the installed file: it may hold the repair already; else update `expects` in the model spec",
+            )
     script = kept / f"{sha256}.py"
     if not _is(script, sha256):
         problem = fetch(patch.repo, patch.file, script)
         if problem is not None:
-            return Refused(name, f"{name} cannot be fetched: {problem[0]}", "look at the repository; a private one needs the secret HF_TOKEN", problem[1])
+            return Refused(
+                name,
+                f"{name} cannot be fetched: {problem[0]}",
+                "look at the repository; a private one needs the secret HF_TOKEN",
+                problem[1],
+            )
         if not _is(script, sha256):
             script.unlink(missing_ok=True)
             return Refused(name, f"{name} is not the file that was reviewed", "read the new file, then put its sha256 into the model spec")
@@ -64,11 +74,17 @@ def apply(patch: ScriptPatch, installed: Installed, fetch: Fetch, kept: Path, en
 
 def _refusal(patch: ScriptPatch, installed: Installed, name: str) -> Refused | None:
     if patch.sha256 is None:
-        return Refused(name, f"{name} has no sha256, so it is not run, and the model does not load without it",
-                       "read the script, add its sha256 to the model spec and publish again")
+        return Refused(
+            name,
+            f"{name} has no sha256, so it is not run, and the model does not load without it",
+            "read the script, add its sha256 to the model spec and publish again",
+        )
     if not installed.is_release(patch.releases):
-        return Refused(name, f"{name} is for engine {' and '.join(patch.releases) or 'no release'}, and {installed.release} is installed",
-                       "use the engine release that the patch is for, or check it on this one and add the release to the model spec")
+        return Refused(
+            name,
+            f"{name} is for engine {' and '.join(patch.releases) or 'no release'}, and {installed.release} is installed",
+            "use the engine release that the patch is for, or check it on this one and add the release to the model spec",
+        )
     return None
 
 
@@ -79,7 +95,11 @@ def _run(patch: ScriptPatch, name: str, script: Path, installed: Installed, env:
         problem = failure or _unwanted(patch, installed, changed)
         if problem:
             backup.restore()
-            return Refused(name, f"{patch.file} {problem}, and was undone{f': {said}' if said else ''}", f"it may not fit engine {installed.release}: read the script")
+            return Refused(
+                name,
+                f"{patch.file} {problem}, and was undone{f': {said}' if said else ''}",
+                f"it may not fit engine {installed.release}: read the script",
+            )
         installed.note(patch.sha256 or "", changed)
     if not changed:
         return AlreadyThere(name, f"changed nothing{f': {said}' if said else ''}")
@@ -90,7 +110,9 @@ def _executed(script: Path, env: Mapping[str, str], python: str) -> tuple[str, s
     """What went wrong, empty for nothing, and the last line that the script said."""
     kept = {name: env[name] for name in _KEPT if name in env}
     with tempfile.TemporaryDirectory(prefix="podwright-patch-") as cwd, tempfile.TemporaryFile("w+") as output:
-        child = subprocess.Popen([python, str(script)], env=kept, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        child = subprocess.Popen(
+            [python, str(script)], env=kept, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
         try:
             code = child.wait(SCRIPT_S)
             failure = f"ended with code {code}" if code else ""

@@ -24,7 +24,9 @@ BAD_INPUT = 65
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one call."""
-    parser = argparse.ArgumentParser(prog="python -m pod.weights", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m pod.weights", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cache", type=Path, required=True, help="the Hub cache's folder")
     options = parser.parse_args(arguments)
     try:
@@ -34,7 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"standard input: {error}", file=sys.stderr)
         return BAD_INPUT
     outcome = bring(fetches, options.cache, os.environ, _tell)
-    _say({**outcome.facts, "event": "result", "kind": outcome.kind, "detail": outcome.detail, "fix": outcome.fix, "may_pass": outcome.may_pass})
+    _say(
+        {
+            **outcome.facts,
+            "event": "result",
+            "kind": outcome.kind,
+            "detail": outcome.detail,
+            "fix": outcome.fix,
+            "may_pass": outcome.may_pass,
+        }
+    )
     return 0 if outcome.is_ok else 1
 
 

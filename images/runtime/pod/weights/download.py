@@ -46,8 +46,9 @@ def command(fetch: Fetch, hub_cache: Path, python: str = sys.executable) -> list
     return child.argv("download", python, repo=fetch.repo, revision=fetch.revision, cache=hub_cache, reserve=RESERVE_BYTES)
 
 
-def bring(fetches: Sequence[Fetch], hub_cache: Path, env: Mapping[str, str], tell: Tell = lambda repo, line: None,
-          python: str = sys.executable) -> Outcome:
+def bring(
+    fetches: Sequence[Fetch], hub_cache: Path, env: Mapping[str, str], tell: Tell = lambda repo, line: None, python: str = sys.executable
+) -> Outcome:
     """Fetch what is missing, one repository after the other, and look again. `tell` gets each repository's progress.
 
     What is on disk already is never asked for at the Hub. The outcome is the first that is not ok; `may_pass` says whether
@@ -61,6 +62,11 @@ def bring(fetches: Sequence[Fetch], hub_cache: Path, env: Mapping[str, str], tel
             return outcome
         have = presence(hub_cache, fetch)
         if not have.whole:
-            return Outcome("error", f"{fetch.repo} was downloaded and still {have.problem}",
-                           "look at the repository on the Hub: it does not hold what this model's engine opens", False, outcome.facts)
+            return Outcome(
+                "error",
+                f"{fetch.repo} was downloaded and still {have.problem}",
+                "look at the repository on the Hub: it does not hold what this model's engine opens",
+                False,
+                outcome.facts,
+            )
     return Outcome("ok", plan.summary, "", False, {"fetched": [fetch.repo for fetch in plan.missing]})

@@ -15,7 +15,11 @@ from pod.cache.manifest import NAME, ArchiveError, CacheManifest
 
 from tests.unit.pod.cache.archives import KEY, PARTS, archive_of, content_of, file_of, folder_of, manifest_of, member
 
-FILES = {"torch_compile_cache/aa/rank_0/model": b"\x00graph" * 500, "torch_compile_cache/aa/x.py": b"print(1)\n", "modelinfos/m.json": b"{}"}
+FILES = {
+    "torch_compile_cache/aa/rank_0/model": b"\x00graph" * 500,
+    "torch_compile_cache/aa/x.py": b"print(1)\n",
+    "modelinfos/m.json": b"{}",
+}
 
 
 def refused(archive: Path, folder: Path, reason: str, text: str = "", **more: int) -> None:
@@ -70,7 +74,11 @@ def test_what_a_killed_unpacking_has_left_is_removed(tmp_path: Path) -> None:
 
 def test_an_empty_folder_and_one_that_is_too_large(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for folder, reason, most in ((tmp_path / "empty", "empty", 10), (tmp_path / "none", "empty", 10), (folder_of(tmp_path / "a", FILES), "too-big", 100)):
+    for folder, reason, most in (
+        (tmp_path / "empty", "empty", 10),
+        (tmp_path / "none", "empty", 10),
+        (folder_of(tmp_path / "a", FILES), "too-big", 100),
+    ):
         with pytest.raises(ArchiveError) as caught:
             pack(folder, tmp_path / "out" / "x.tar.gz", KEY, PARTS, max_bytes=most)
         assert caught.value.reason == reason and not (tmp_path / "out").exists()
@@ -93,19 +101,29 @@ def test_a_file_that_changes_while_it_is_packed(tmp_path: Path, monkeypatch: pyt
     assert caught.value.reason == "changed" and list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc/cron.d/x", "a//b", "", ".", "..", "a/..", "a\\..\\b", "a\nb", ".podwright-keys.json", "x" * 256])
+@pytest.mark.parametrize(
+    "path", ["../out", "a/../../out", "/etc/cron.d/x", "a//b", "", ".", "..", "a/..", "a\\..\\b", "a\nb", ".podwright-keys.json", "x" * 256]
+)
 def test_a_path_that_leads_elsewhere(tmp_path: Path, path: str) -> None:
     files = {path: b"owned"}
-    refused(archive_of(tmp_path / "x.tar.gz", [member(path, b"owned")], manifest_of(files)), tmp_path / "b", "unsafe", "must not be written")
+    refused(
+        archive_of(tmp_path / "x.tar.gz", [member(path, b"owned")], manifest_of(files)), tmp_path / "b", "unsafe", "must not be written"
+    )
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(("kind", "link"), [
-    (tarfile.SYMTYPE, "/etc/passwd"), (tarfile.LNKTYPE, "modelinfos/m.json"), (tarfile.CHRTYPE, ""), (tarfile.BLKTYPE, ""), (tarfile.FIFOTYPE, ""),
+    (tarfile.SYMTYPE, "/etc/passwd"), (tarfile.LNKTYPE, "modelinfos/m.json"), (tarfile.CHRTYPE, ""), (tarfile.BLKTYPE, ""),
+    (tarfile.FIFOTYPE, ""),
     (tarfile.DIRTYPE, ""), (tarfile.GNUTYPE_SPARSE, ""),
 ])  # fmt: skip
 def test_links_devices_and_folders_are_no_files(tmp_path: Path, kind: bytes, link: str) -> None:
-    refused(archive_of(tmp_path / "x.tar.gz", [member("a", b"", kind, link)], manifest_of({"a": b""})), tmp_path / "b", "unsafe", "no regular file")
+    refused(
+        archive_of(tmp_path / "x.tar.gz", [member("a", b"", kind, link)], manifest_of({"a": b""})),
+        tmp_path / "b",
+        "unsafe",
+        "no regular file",
+    )
 
 
 def test_a_link_and_then_a_file_through_it(tmp_path: Path) -> None:
@@ -140,7 +158,9 @@ def test_what_the_manifest_does_not_promise(tmp_path: Path, members: list[tuple[
 
 def test_a_foreign_key_is_explained(tmp_path: Path) -> None:
     archive = archive_of(tmp_path / "x.tar.gz", [member("a", b"1")], manifest_of({"a": b"1"}, "f" * 16))
-    with pytest.raises(ArchiveError, match=r"is for key ffffffffffffffff and not 0123456789abcdef: pod.driver is '580' there and '570' here"):
+    with pytest.raises(
+        ArchiveError, match=r"is for key ffffffffffffffff and not 0123456789abcdef: pod.driver is '580' there and '570' here"
+    ):
         unpack(archive, tmp_path / "b", KEY, {**PARTS, "pod.driver": "570"}, reserve=0)
 
 
@@ -159,7 +179,9 @@ def test_names_twice_and_a_file_that_is_also_a_folder(tmp_path: Path) -> None:
     twice = manifest_of({"a": b"1"})
     double = archive_of(tmp_path / "x.tar.gz", [member("a", b"1")] * 2, manifest_with(twice, ("a", "a")))
     refused(double, tmp_path / "b", "unsafe", "twice")
-    refused(archive_of(tmp_path / "y.tar.gz", [], manifest_with(twice, ("a", "a/b"))), tmp_path / "b", "unsafe", "as a file and as a folder")
+    refused(
+        archive_of(tmp_path / "y.tar.gz", [], manifest_with(twice, ("a", "a/b"))), tmp_path / "b", "unsafe", "as a file and as a folder"
+    )
 
 
 def manifest_with(like: CacheManifest, paths: tuple[str, ...]) -> CacheManifest:
@@ -169,7 +191,9 @@ def manifest_with(like: CacheManifest, paths: tuple[str, ...]) -> CacheManifest:
 
 
 def test_a_bomb_that_says_its_size(tmp_path: Path) -> None:
-    refused(archive_of(tmp_path / "x.tar.gz", [], manifest_of({"a": b"0" * 5000})), tmp_path / "b", "too-big", "5,000 bytes", max_bytes=4999)
+    refused(
+        archive_of(tmp_path / "x.tar.gz", [], manifest_of({"a": b"0" * 5000})), tmp_path / "b", "too-big", "5,000 bytes", max_bytes=4999
+    )
 
 
 def test_a_bomb_that_hides_its_size(tmp_path: Path) -> None:
@@ -193,12 +217,19 @@ def test_a_bomb_in_the_tar_s_own_headers(tmp_path: Path) -> None:
         for _ in range(160):
             stream.write(b"\0" * (1 << 20))
     code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20)); from pathlib import Path; from pod.cache.archive import unpack\n"
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))\n"
+        "from pathlib import Path; from pod.cache.archive import unpack\n"
         "try: unpack(Path(sys.argv[1]), Path(sys.argv[2]), 'k', {})\n"
         "except Exception as error: print(type(error).__name__, getattr(error, 'reason', ''))"
     )
     runtime = Path(__file__).resolve().parents[4] / "images/runtime"
-    done = subprocess.run(["python3", "-c", code, tmp_path / "x.tar.gz", tmp_path / "b"], env={**os.environ, "PYTHONPATH": str(runtime)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["python3", "-c", code, tmp_path / "x.tar.gz", tmp_path / "b"],
+        env={**os.environ, "PYTHONPATH": str(runtime)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout == "ArchiveError too-big\n", done.stdout + done.stderr
     assert not (tmp_path / "b").exists()
 
@@ -208,7 +239,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 8 MiB."""
     mount = tmp_path / "disk"
     mount.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)], capture_output=True, check=False).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)], capture_output=True, check=False).returncode
+    ):
         pytest.skip("mounting a tmpfs needs root")
     try:
         yield mount
@@ -216,7 +250,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(mount)], check=True)
 
 
-def test_a_disk_that_is_too_small_is_seen_before_and_one_that_fills_up_leaves_nothing(tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_too_small_is_seen_before_and_one_that_fills_up_leaves_nothing(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = {f"f{i}": os.urandom(1 << 20) for i in range(12)}
     archive = archive_of(tmp_path / "x.tar.gz", [member(p, c) for p, c in files.items()], manifest_of(files))
     refused(archive, small_disk / "b", "no-room", "unpacks to")

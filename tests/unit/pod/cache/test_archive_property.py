@@ -15,7 +15,10 @@ from pod.cache.manifest import ArchiveError, path_problem
 
 from tests.unit.pod.cache.archives import KEY, PARTS, archive_of, content_of, folder_of, manifest_of, member
 
-_NAMES = st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="/\\"), min_size=1, max_size=20).filter(lambda n: path_problem(n) is None and not n.endswith((".lock", ".tmp")))
+_NAMES = st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="/\\"), min_size=1, max_size=20).filter(
+    lambda n: path_problem(n) is None and not n.endswith((".lock", ".tmp"))
+)
+_KINDS = [tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE]
 _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map("/".join).filter(lambda p: path_problem(p) is None)
 _FILES = st.dictionaries(_PATHS, st.binary(max_size=2000), min_size=1, max_size=8).filter(
     lambda files: not any(a != b and b.startswith(f"{a}/") for a in files for b in files)
@@ -73,7 +76,7 @@ def test_any_damage_is_refused(tmp_path_factory: pytest.TempPathFactory, good: t
 @settings(max_examples=150, deadline=None)
 @given(
     listed=st.dictionaries(st.text(max_size=12), st.binary(max_size=8), max_size=4),
-    members=st.lists(st.tuples(st.text(max_size=12), st.binary(max_size=8), st.sampled_from([tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE]),
+    members=st.lists(st.tuples(st.text(max_size=12), st.binary(max_size=8), st.sampled_from(_KINDS),
                                st.sampled_from(["", "..", "/etc/passwd", "../../x"])), max_size=4),
 )  # fmt: skip
 def test_no_archive_writes_anything_but_what_it_lists(

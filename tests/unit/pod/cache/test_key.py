@@ -13,7 +13,9 @@ CACHE = CompileCache("owner/cache", "a" * 16, {"model": "owner/model@abc", "gpu"
 GPUS = ["NVIDIA A40", "NVIDIA A40"]
 
 
-def facts(driver: str | None = "580.65.06", gpus: list[str] = GPUS, levers: dict[str, str] | None = None, cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
+def facts(
+    driver: str | None = "580.65.06", gpus: list[str] = GPUS, levers: dict[str, str] | None = None, cpuinfo: Path = Path("/proc/cpuinfo")
+) -> dict[str, str]:
     return runtime_facts("vllm", driver, gpus, levers or {}, cpuinfo)
 
 
@@ -25,7 +27,14 @@ def test_the_driver_s_major_counts_and_its_minor_does_not() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [facts("570.1"), facts(gpus=["NVIDIA A40"]), facts(gpus=["NVIDIA L40S", "NVIDIA A40"]), facts(levers={"VL_CTX": "131072"}), {**facts(), "torch": "9.9"}, {**facts(), "python": "3.13"}],
+    [
+        facts("570.1"),
+        facts(gpus=["NVIDIA A40"]),
+        facts(gpus=["NVIDIA L40S", "NVIDIA A40"]),
+        facts(levers={"VL_CTX": "131072"}),
+        {**facts(), "torch": "9.9"},
+        {**facts(), "python": "3.13"},
+    ],
 )
 def test_each_fact_gives_another_key(other: dict[str, str]) -> None:
     assert compile_key(CACHE, other) != compile_key(CACHE, facts())
@@ -59,6 +68,7 @@ def test_parts_tell_the_plan_s_from_the_pod_s() -> None:
 
 
 def test_only_levers_in_force_that_reach_the_engine_count() -> None:
-    levers = [Override("VL_CTX", ".*", "max_model_len", "--max-model-len", ""), Override("VL_CACHE", ".*", "runtime.compile_cache", None, ""),
+    levers = [Override("VL_CTX", ".*", "max_model_len", "--max-model-len", ""),
+              Override("VL_CACHE", ".*", "runtime.compile_cache", None, ""),
               Override("VL_SEQS", ".*", "max_num_seqs", "--max-num-seqs", "")]  # fmt: skip
     assert engine_levers(levers, {"VL_CTX": "4096", "VL_CACHE": "on", "VL_SEQS": "", "VL_ELSE": "1"}) == {"VL_CTX": "4096"}

@@ -32,11 +32,14 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place.of(CompileCache(REPO, "a" * 16, {"model": "owner/model@abc", "gpu": "NVIDIA A40"}), {"driver": "580"}, str(tmp_path / "pod" / "vllm"))
+    return Place.of(
+        CompileCache(REPO, "a" * 16, {"model": "owner/model@abc", "gpu": "NVIDIA A40"}), {"driver": "580"}, str(tmp_path / "pod" / "vllm")
+    )
 
 
 def step(command: str, place: Place, hub: Hub, token: str | None = WRITER, *more: str) -> Stored:
-    done = subprocess.run([sys.executable, "-m", "pod.cache", command, *more], input=json.dumps(dataclasses.asdict(place)), env=env_of(hub, token), capture_output=True,
+    done = subprocess.run([sys.executable, "-m", "pod.cache", command, *more], input=json.dumps(dataclasses.asdict(place)),
+                          env=env_of(hub, token), capture_output=True,
                           text=True, check=False)  # fmt: skip
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     line = json.loads(done.stdout)
@@ -128,7 +131,10 @@ def test_a_full_disk_costs_only_the_cache(hub: Hub, place: Place, tmp_path: Path
     assert step("publish", place, hub).kind == "published"
     mount = tmp_path / "small"
     mount.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(mount)], capture_output=True, check=False).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(mount)], capture_output=True, check=False).returncode
+    ):
         pytest.skip("mounting a tmpfs needs root")
     try:
         stored = step("restore", dataclasses.replace(place, root=str(mount / "vllm" / "k")), hub)
@@ -139,7 +145,9 @@ def test_a_full_disk_costs_only_the_cache(hub: Hub, place: Place, tmp_path: Path
 
 @pytest.mark.parametrize("text", ["", "{}", '{"repo": 1}'])
 def test_input_that_is_no_place(text: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "pod.cache", "restore"], input=text, env=env_of(Hub()), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pod.cache", "restore"], input=text, env=env_of(Hub()), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 65 and done.stderr.startswith("standard input: ")
 
 

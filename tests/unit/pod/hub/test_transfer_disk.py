@@ -33,7 +33,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 32 MiB."""
     mount = tmp_path / "disk"
     mount.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(mount)], capture_output=True, check=False).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(mount)], capture_output=True, check=False).returncode
+    ):
         pytest.skip("mounting a tmpfs needs root")
     try:
         yield mount

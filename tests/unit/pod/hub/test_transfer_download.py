@@ -27,7 +27,10 @@ FETCH = Fetch("model", REPO, None, None)
 def hub() -> Iterator[Hub]:
     with hub_server() as server:
         server.create(REPO)
-        server.commit(REPO, {"config.json": b"{}", "model.safetensors": safetensors(1 << 20), "tokenizer.json": b"{}", "pytorch_model.bin": b"x" * 4096})
+        server.commit(
+            REPO,
+            {"config.json": b"{}", "model.safetensors": safetensors(1 << 20), "tokenizer.json": b"{}", "pytorch_model.bin": b"x" * 4096},
+        )
         yield server
 
 
@@ -85,7 +88,9 @@ def test_a_killed_download_goes_on_where_it_stopped(hub: Hub, tmp_path: Path) ->
     hub.commit(REPO, {"model.safetensors": safetensors(BIG)})
     hub.fail("half", on="GET /(?!api/).*", times=1)
     hub.fail("silent", on="GET /(?!api/).*", seconds=20, times=1)
-    first = subprocess.Popen(download_command(tmp_path), env=child.environment(env_of(hub)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        download_command(tmp_path), env=child.environment(env_of(hub)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     part = part_of(tmp_path, at_least=BIG // 3)
     first.send_signal(signal.SIGKILL)
     first.wait()

@@ -42,7 +42,14 @@ def safetensors(size: int, seed: int = 0) -> bytes:
 
 def env_of(hub: Hub, token: str | None = None, **more: str) -> dict[str, str]:
     """The environment of a child that uses this Hub and nothing of this machine's."""
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(RUNTIME), "HOME": "/nonexistent", "NO_PROXY": "127.0.0.1", **hub.env(token), **more}
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(RUNTIME),
+        "HOME": "/nonexistent",
+        "NO_PROXY": "127.0.0.1",
+        **hub.env(token),
+        **more,
+    }
 
 
 @dataclasses.dataclass

@@ -30,7 +30,10 @@ def test_it_is_applied_once_and_the_blob_stays_as_it_was(tmp_path: Path) -> None
     folder = snapshot(tmp_path, text)
     first, second = (checkpoint.apply(MTP, "o/m", folder) for _ in range(2))
     assert isinstance(first, Applied) and isinstance(second, AlreadyThere)
-    assert json.loads((folder / "config.json").read_text("utf-8")) == {"a": "é", "quantization_config": {"ignore": ["lm_head", r"re:.*mtp\..*"]}}
+    assert json.loads((folder / "config.json").read_text("utf-8")) == {
+        "a": "é",
+        "quantization_config": {"ignore": ["lm_head", r"re:.*mtp\..*"]},
+    }
     assert (tmp_path / "blobs" / "abc").read_text("utf-8") == text
     assert [p.name for p in folder.iterdir()] == ["config.json"] and (folder / "config.json").stat().st_mode & 0o777 == 0o644
 
@@ -69,7 +72,9 @@ def test_what_is_not_on_disk_may_come(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text()), st.lists(st.text(), min_size=1))
-def test_every_value_is_there_once_and_nothing_is_lost(tmp_path_factory: pytest.TempPathFactory, before: list[str], wanted: list[str]) -> None:
+def test_every_value_is_there_once_and_nothing_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, before: list[str], wanted: list[str]
+) -> None:
     folder = snapshot(tmp_path_factory.mktemp("x"), json.dumps({"a": {"b": before}}))
     patch = ConfigPatch("config.json", ("a", "b"), tuple(wanted), "")
     for _ in range(2):

@@ -42,7 +42,14 @@ def job_with(tmp_path: Path, hub: Hub) -> Job:
     hub.commit("owner/patches", {"patch.py": text})
     expects = {"vllm/envs.py": hashlib.sha256(FILES["vllm/envs.py"].encode()).hexdigest()}
     patch = ScriptPatch("patch.py", "owner/patches", hashlib.sha256(text).hexdigest(), ("0.27.1",), expects, "why")
-    return Job((ConfigPatch("config.json", ("a", "b"), ("c",), "why"),), (patch,), Fetch("model", "owner/model", COMMIT, None), str(tmp_path / "hub"), str(tmp_path / "kept"), "vllm")
+    return Job(
+        (ConfigPatch("config.json", ("a", "b"), ("c",), "why"),),
+        (patch,),
+        Fetch("model", "owner/model", COMMIT, None),
+        str(tmp_path / "hub"),
+        str(tmp_path / "kept"),
+        "vllm",
+    )
 
 
 def run(job: Job | str, hub: Hub, site: Path) -> tuple[list[Outcome | None], int, str]:

@@ -56,7 +56,9 @@ def test_an_upgrade_that_does_not_import_goes_back() -> None:
     site = Site(transformers="5.15.1")
     site.broken = {"5.16.1"}
     outcome = site.ensure()
-    assert isinstance(outcome, Refused) and outcome.reason.endswith("the engine's imports fail with it: ImportError: broken; 5.15.1 is back")
+    assert isinstance(outcome, Refused) and outcome.reason.endswith(
+        "the engine's imports fail with it: ImportError: broken; 5.15.1 is back"
+    )
     assert site.installed == {"transformers": "5.15.1"} and site.asked == ["transformers==5.16.1", "transformers==5.15.1"]
 
 
@@ -88,8 +90,9 @@ def test_something_new_that_breaks_the_imports_is_named() -> None:
 
 
 @pytest.mark.parametrize(("requirement", "version", "found"), [
-    ("x==1.0", "1.0", "ok"), ("x[a,b]==1.0", "1.0", "ok"), ("x==1.0", "1.1", "1.1"), ("x>=0.2.0", "0.3.5", "ok"), ("x>=0.2.0,<0.3", "0.3.5", "0.3.5"),
-    ("x", "9", "ok"), ("x==1.0", None, "absent"), ("x==1.0", "1.0+cpu", "ok"), ("x>=1; python_version > '3'", "2", "ok"), ("x>=2", "2.0rc1", "2.0rc1"),
+    ("x==1.0", "1.0", "ok"), ("x[a,b]==1.0", "1.0", "ok"), ("x==1.0", "1.1", "1.1"), ("x>=0.2.0", "0.3.5", "ok"),
+    ("x>=0.2.0,<0.3", "0.3.5", "0.3.5"), ("x", "9", "ok"), ("x==1.0", None, "absent"), ("x==1.0", "1.0+cpu", "ok"),
+    ("x>=1; python_version > '3'", "2", "ok"), ("x>=2", "2.0rc1", "2.0rc1"),
 ])  # fmt: skip
 def test_states(requirement: str, version: str | None, found: str) -> None:
     assert state(requirement, lambda name: version) == found
@@ -99,14 +102,18 @@ def test_states(requirement: str, version: str | None, found: str) -> None:
 def pod(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`python -m pod.patches` with a site of its own and an installer that copies from a folder of wheels, unpacked."""
     site, wheels, install = tmp_path / "site", tmp_path / "wheels", tmp_path / "install.sh"
-    for name, version, text in [("transformers", "5.15.1", "AutoConfig = AutoTokenizer = 1\n"), ("transformers", "5.16.1", "raise ImportError('needs torch 3')\n"),
+    for name, version, text in [("transformers", "5.15.1", "AutoConfig = AutoTokenizer = 1\n"),
+                                ("transformers", "5.16.1", "raise ImportError('needs torch 3')\n"),
                                 ("transformers", "5.17.0", "AutoConfig = AutoTokenizer = 2\n"), ("xxhash", "4.1.0", "")]:  # fmt: skip
         folder = wheels / f"{name}=={version}"
         (folder / f"{name}-{version}.dist-info").mkdir(parents=True)
         (folder / f"{name}-{version}.dist-info/METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (folder / f"{name}.py").write_text(text)
     shutil.copytree(wheels / "transformers==5.15.1", site)
-    install.write_text(f'#!/bin/bash\n[ -d "{wheels}/$2" ] || {{ echo "no matching distribution for $2"; exit 1; }}\nrm -rf "{site}/${{2%%==*}}"*\ncp -r "{wheels}/$2/." "{site}/"\necho "installed $2"\n')
+    install.write_text(
+        f'#!/bin/bash\n[ -d "{wheels}/$2" ] || {{ echo "no matching distribution for $2"; exit 1; }}\n'
+        f'rm -rf "{site}/${{2%%==*}}"*\ncp -r "{wheels}/$2/." "{site}/"\necho "installed $2"\n'
+    )
     install.chmod(0o755)
     packaging = str(Path(packaging_package.__file__ or "").parents[1])
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{site}:{RUNTIME}:{packaging}", "HF_TOKEN": "hf_secret"}

@@ -20,7 +20,11 @@ from pod.patches.outcomes import AlreadyThere, Applied, Outcome, Refused
 from tests.unit.pod.patches.engines import FILES, content, engine
 
 LOADER = "vllm/models/loader.py"
-GOOD = "from pathlib import Path\nimport sys\nf = Path(r'SITE/vllm/models/loader.py')\nf.write_text(f.read_text().replace('205', '206'))\nprint('raised the limit')\n"
+GOOD = """from pathlib import Path
+f = Path(r'SITE/vllm/models/loader.py')
+f.write_text(f.read_text().replace('205', '206'))
+print('raised the limit')
+"""
 
 
 class Pod:
@@ -39,7 +43,15 @@ class Pod:
             target.write_text(self.text)
         return self.away
 
-    def apply(self, text: str, *, releases: tuple[str, ...] = ("0.27.1",), expects: tuple[str, ...] = (), sha256: str | None = "", env: dict[str, str] | None = None) -> Outcome:
+    def apply(
+        self,
+        text: str,
+        *,
+        releases: tuple[str, ...] = ("0.27.1",),
+        expects: tuple[str, ...] = (),
+        sha256: str | None = "",
+        env: dict[str, str] | None = None,
+    ) -> Outcome:
         self.text = text.replace("SITE", str(self.site))
         digest = hashlib.sha256(self.text.encode()).hexdigest() if sha256 == "" else sha256
         hashes = {path: hashlib.sha256(FILES[path].encode()).hexdigest() for path in expects}
@@ -147,7 +159,9 @@ def test_a_script_that_finds_its_work_done(pod: Pod) -> None:
 def test_a_script_that_hangs_is_ended_with_its_children(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "SCRIPT_S", 0.5)
     began = time.monotonic()
-    outcome = pod.apply(GOOD + "import subprocess; print(subprocess.Popen(['sleep', '61.37']).pid, flush=True); import time; time.sleep(60)\n")
+    outcome = pod.apply(
+        GOOD + "import subprocess; print(subprocess.Popen(['sleep', '61.37']).pid, flush=True); import time; time.sleep(60)\n"
+    )
     assert isinstance(outcome, Refused) and "did not end within" in outcome.reason and time.monotonic() - began < 20
     assert content(pod.site) == FILES
     pid = int(outcome.reason.rsplit(" ", 1)[1])
@@ -177,7 +191,9 @@ def test_the_note_lies_with_the_installed_files(pod: Pod) -> None:
 
 def test_the_real_engine_s_files_are_seen(tmp_path: Path) -> None:
     """On this interpreter's own site-packages: a distribution whose name differs from its package."""
-    code = "from pod.patches.installed import Installed; i = Installed('PyYAML', 'yaml'); print(i.release, 'yaml/__init__.py' in i.hashes())"
+    code = (
+        "from pod.patches.installed import Installed; i = Installed('PyYAML', 'yaml'); print(i.release, 'yaml/__init__.py' in i.hashes())"
+    )
     runtime = Path(__file__).resolve().parents[4] / "images/runtime"
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(runtime)}, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("True\n")

@@ -19,7 +19,9 @@ from tests.unit.pod.hub.transfers import safetensors
 
 REPO, COMMIT = "owner/model", "0123456789abcdef0123456789abcdef01234567"
 SHARDS = {f"model-0000{i}-of-00002.safetensors": safetensors(1000 + i, i) for i in (1, 2)}
-INDEX = json.dumps({"metadata": {"total_size": 1}, "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}).encode()
+INDEX = json.dumps(
+    {"metadata": {"total_size": 1}, "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+).encode()
 WHOLE = {**SHARDS, "model.safetensors.index.json": INDEX, "config.json": b"{}", "tokenizer.json": b"{}"}
 
 
@@ -67,7 +69,9 @@ def test_a_listing_of_the_library_counts_too(tmp_path: Path) -> None:
     more = {"pytorch_model.bin": {"size": 99, "blob_id": "x"}}
     (trees / f"{COMMIT}.json").write_text(json.dumps({"format_version": 1, "files": {**entries, **more}}))
     assert presence(tmp_path, fetch()).whole, "a second format of the weights is not wanted"
-    (trees / f"{COMMIT}.json").write_text(json.dumps({"format_version": 1, "files": {**entries, "merges.txt": {"size": 7, "blob_id": "x"}}}))
+    (trees / f"{COMMIT}.json").write_text(
+        json.dumps({"format_version": 1, "files": {**entries, "merges.txt": {"size": 7, "blob_id": "x"}}})
+    )
     assert presence(tmp_path, fetch()).problem == "lacks merges.txt"
 
 

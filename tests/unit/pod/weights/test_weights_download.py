@@ -60,21 +60,39 @@ def test_a_repository_that_holds_no_model_is_not_taken_for_one(hub: Hub, tmp_pat
 
 def test_the_command_says_the_same_in_json_lines(hub: Hub, tmp_path: Path) -> None:
     wanted = json.dumps([dataclasses.asdict(MODEL)])
-    done = subprocess.run([sys.executable, "-m", "pod.weights", f"--cache={tmp_path}"], input=wanted, env=env_of(hub), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pod.weights", f"--cache={tmp_path}"],
+        input=wanted,
+        env=env_of(hub),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     lines = [child.parsed(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and isinstance(lines[-1], Outcome) and lines[-1].is_ok, done.stdout + done.stderr
     assert any(isinstance(line, Progress) for line in lines[:-1])
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"role": "model"}]', '[{"role":"x","repo":"a/b","revision":null,"expected_bytes":null}]'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '[{"role": "model"}]', '[{"role":"x","repo":"a/b","revision":null,"expected_bytes":null}]']
+)
 def test_a_list_that_is_none(text: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "pod.weights", f"--cache={tmp_path}"], input=text, env=env_of(Hub()), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pod.weights", f"--cache={tmp_path}"],
+        input=text,
+        env=env_of(Hub()),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 65 and done.stderr.startswith("standard input: ") and "Traceback" not in done.stderr
 
 
 def test_the_parent_s_side_loads_nothing_heavy() -> None:
     """A supervisor that loaded huggingface_hub would take 60 MiB for nothing."""
-    code = ("import sys, pod.weights.download, pod.weights.offline, pod.hub.child, pod.hub.failures, pod.hub.progress; "
-            "print([m for m in ('huggingface_hub', 'httpx', 'asyncio', 'aiohttp', 'yaml') if m in sys.modules])")
+    code = (
+        "import sys, pod.weights.download, pod.weights.offline, pod.hub.child, pod.hub.failures, pod.hub.progress; "
+        "print([m for m in ('huggingface_hub', 'httpx', 'asyncio', 'aiohttp', 'yaml') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=env_of(Hub()), capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
