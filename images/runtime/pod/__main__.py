@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,22 +52,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(path: Path, environ: Mapping[str, str]) -> int:
     """The pod's first process: guardian of everything below."""
-    from pod.guardian import Guardian, listening, say
+    from pod.guardian import become, say
 
     folder = folders.state_folder(environ)
-    sock = None
+    listener = None
     manifest = _loaded(path)
     if not isinstance(manifest, Manifest) and not folder.memory_file.exists():
         return _held(manifest[1])
     if isinstance(manifest, Manifest):
         try:
             bridge = with_levers(manifest, environ).manifest.bridge
-            sock = None if bridge.mode == "off" else listening(bridge.host if bridge.api_key_env else "127.0.0.1", bridge.port)
+            listener = None if bridge.mode == "off" else listening(bridge.host if bridge.api_key_env else "127.0.0.1", bridge.port).detach()
         except LeverError as error:
             say(str(error))
         except OSError as error:
             say(f"the endpoint's port cannot be opened: {error.strerror}; the bridge tries by itself")
-    return Guardian(path, environ, folder).run(sock)
+    return become(path, environ, folder, listener)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """The endpoint's socket. Raises OSError when the address is taken."""
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(4096)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def _held(cause: str) -> int:

@@ -6,8 +6,6 @@ import dataclasses
 import errno
 import json
 import os
-import secrets
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +78,8 @@ def state_folder(environ: Mapping[str, str]) -> StateFolder:
         write(wanted / "writable", b"")
         (wanted / "writable").unlink(missing_ok=True)
     except OSError as error:
+        import tempfile  # the guardian, which lives for ever, must stay small
+
         path = Path(tempfile.mkdtemp(prefix="podwright-"))
         for part in ("logs", "manifests"):
             (path / part).mkdir()
@@ -87,15 +87,28 @@ def state_folder(environ: Mapping[str, str]) -> StateFolder:
     return StateFolder(wanted, environ.get(PROBLEM_ENV, ""))
 
 
+def tidy(folder: StateFolder) -> None:
+    """Remove what a process that was killed in the middle of a write has left; only one supervisor writes here."""
+    import shutil  # the guardian, which lives for ever, must stay small
+
+    for place in (folder.path, folder.path / "manifests", folder.path / "runtimes"):
+        for path in place.glob(".*.*"):
+            if path.is_file():
+                path.unlink(missing_ok=True)
+        for path in place.glob(".unpacking-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def write(path: Path, content: bytes) -> None:
     """Put a file in place whole: written beside and renamed. Raises OSError, and then the old one is still there."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             _overwrite(path, content)
             return
@@ -132,7 +145,7 @@ def nonce(folder: StateFolder) -> str:
     found = read_json(path).get("nonce")
     if isinstance(found, str) and found:
         return found
-    made = secrets.token_hex(8)
+    made = os.urandom(8).hex()
     write_json(path, {"nonce": made})
     return made
 

@@ -6,15 +6,14 @@ so it may be PID 1. It decides nothing else and imports little, because nothing 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from pod import folders, processes
 from pod.folders import StateFolder
@@ -51,11 +50,9 @@ class Guardian:
         self._stop_by: float | None = None
         self._mask: set[signal.Signals] = set()
 
-    def run(self, sock: socket.socket | None) -> int:
-        """The exit code of the pod: 0 when it was told to end and everything ended."""
-        if sock is not None:
-            os.dup2(sock.fileno(), LISTEN_FD, inheritable=True)
-            self._environ |= {"LISTEN_FDS": "1"}
+    def run(self) -> int:
+        """The exit code of the pod: 0 when it was told to end and everything ended. The endpoint's socket is descriptor 3 where
+        LISTEN_FDS says so."""
         self._environ.pop("LISTEN_PID", None)
         self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED))  # type: ignore[arg-type]
         adopt_orphans()
@@ -153,20 +150,20 @@ class Guardian:
 def adopt_orphans() -> None:
     """Make every orphan below this process its child, as PID 1's are."""
     if os.getpid() != 1:
+        import ctypes  # PID 1 does without
+
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """The endpoint's socket. Raises OSError when the address is taken."""
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(4096)
-    except OSError:
-        sock.close()
-        raise
-    return sock
+def become(manifest: Path, environ: Mapping[str, str], folder: StateFolder, listener: int | None) -> NoReturn:
+    """Turn this process into a guardian that holds nothing but what it needs: it lives as long as the pod."""
+    told = {**environ, folders.STATE_ENV: str(folder.path), folders.PROBLEM_ENV: folder.problem}
+    told.pop("LISTEN_FDS", None)
+    if listener is not None:
+        os.dup2(listener, LISTEN_FD)
+        os.set_inheritable(LISTEN_FD, True)
+        told["LISTEN_FDS"] = "1"
+    os.execve(sys.executable, [sys.executable, "-m", "pod.guardian", str(manifest)], told)
 
 
 def say(message: str) -> None:
@@ -179,3 +176,7 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+
+
+if __name__ == "__main__":
+    sys.exit(Guardian(Path(sys.argv[1]), os.environ, folders.state_folder(os.environ)).run())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import os
 import signal
 import subprocess
@@ -63,6 +62,8 @@ class Stopped:
 
 def hash_of(argv: Sequence[str]) -> str:
     """The hash by which a command line is recognised."""
+    import hashlib  # the guardian, which lives for ever, must stay small
+
     return hashlib.sha256("\0".join(argv).encode("utf-8", "surrogateescape")).hexdigest()
 
 

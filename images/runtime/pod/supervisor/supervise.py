@@ -24,6 +24,7 @@ from pod.supervisor.state import Fatal, State, Target
 def supervise(path: Path, environ: Mapping[str, str]) -> int:
     """The exit code of one supervisor. Raises ManifestError or OSError where neither the file nor what is kept can be used."""
     folder = folders.state_folder(environ)
+    folders.tidy(folder)
     state, given, levers = first_state(path, folder, environ)
     secrets = [secret.env for secret in state.target.manifest.supervisor.secrets]
     journal = Journal(folder.path / "journal", Redactor(secret_values(environ, secrets)))
