@@ -98,20 +98,20 @@ class Scripted(Engine):
         return [asked.json for asked in self.of(CHAT) if asked.json.get("tools")]
 
 
-def settings_of(profile: str, engine: int) -> Settings:
-    """What a bundle's manifest says, with the engine on another port."""
+def settings_of(profile: str, engine: int, **changes: Any) -> Settings:
+    """What a bundle's manifest says, with the engine on another port, and changes."""
     settings = from_manifest(Manifest.from_bytes((BUNDLES / profile / "manifest.json").read_bytes()))
     models = tuple(dataclasses.replace(model, upstream=f"http://127.0.0.1:{engine}") for model in settings.models)
-    return dataclasses.replace(settings, models=models, host="127.0.0.1", port=0)
+    return dataclasses.replace(settings, models=models, host="127.0.0.1", port=0, **changes)
 
 
 @contextlib.asynccontextmanager
-async def bundled(engine: Engine | int, profile: str = USUAL) -> AsyncIterator[Bridge]:
+async def bundled(engine: Engine | int, profile: str = USUAL, **changes: Any) -> AsyncIterator[Bridge]:
     """A bridge as the bundle sets it up."""
     lines: list[str] = []
     logged: list[str] = []
     port = engine if isinstance(engine, int) else await engine.start()
-    app = App(settings_of(profile, port), environ={"PODWRIGHT_API_KEY": KEY}, write=lines.append, log=logged.append)
+    app = App(settings_of(profile, port, **changes), environ={"PODWRIGHT_API_KEY": KEY}, write=lines.append, log=logged.append)
     _, own = await app.start()
     try:
         yield Bridge(app, own, lines, logged)

@@ -249,13 +249,14 @@ def test_many_clients_that_leave_free_the_engine(engine: int) -> None:
 
 @needs_claude
 @pytest.mark.real_client
-def test_claude_code(engine: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["translate", "native", "keepalive"])
+def test_claude_code(engine: int, mode: str, tmp_path: Path) -> None:
     """Two turns of one session by the bundle of this model: the second one finds the first in the engine's cache."""
     words = ("--tools", "Read", "--system-prompt", "Be brief.")
     more = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "64"}
 
     async def work() -> None:
-        async with bundled(engine, SMALL) as bridge:
+        async with bundled(engine, SMALL, mode=mode) as bridge:
             first = await claude(bridge, tmp_path, "Say something.", *words, profile=SMALL, **more)
             second = await claude(bridge, tmp_path, "Say more.", *words, "--continue", profile=SMALL, **more)
             assert {line["status"] for line in bridge.trace} == {200}
