@@ -21,6 +21,7 @@ from pod.bridge.exchange import Exchange, Request
 from pod.bridge.gate import Gate
 from pod.bridge.live import Sweep
 from pod.bridge.messages import Messages
+from pod.bridge.pod_relay import PAGES, PodRelay
 from pod.bridge.relays import Relays, forwarded_headers
 from pod.bridge.server import Server
 from pod.bridge.settings import Settings, SettingsError, is_loopback
@@ -66,6 +67,7 @@ class App:
         self.stats = Stats(write or _to_stdout)
         self.engines = Engines(settings, limit=limit, key=environ.get("VLLM_API_KEY") or None)
         self.gate = Gate(self.engines, self._state_file(), _supervisor(environ), hold_s=settings.hold_s, limit=limit)
+        self._pod = PodRelay(self.gate.supervisor, self.gate.file is not None)
         self.sweep = Sweep(settings.ping_s, settings.silence_s)
         self.server = Server(self, settings.max_body)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,7 +91,7 @@ class App:
             ("GET", "/ready"): self._ready, ("HEAD", "/ready"): self._ready,
             ("GET", "/console"): self._console, ("GET", "/console/data"): self._console_data,
             ("GET", "/metrics"): self._metrics, ("GET", "/v1/models"): self._models, ("GET", "/v1/models/*"): self._model,
-            **{("POST", path): relays.relay for path in RELAYED},
+            **{("POST", path): relays.relay for path in RELAYED}, **{("GET", f"/pod/{page}"): self._pod.relay for page in PAGES},
         }  # fmt: skip
         passes = settings.mode == "keepalive"
         self._routes["POST", "/v1/messages"] = relays.relay if passes else messages.messages

@@ -16,6 +16,7 @@ from pod import folders
 from pod.folders import StateFolder
 from pod.guardian import HAND_OVER, STOPPED
 from pod.journal.journal import Journal
+from pod.launch import resolved
 from pod.levers import Lever
 from pod.publication import Taken
 from pod.supervisor import http, logs
@@ -24,6 +25,7 @@ from pod.supervisor.events import Begin, Event, StopWanted, SwapWanted, Tick
 from pod.supervisor.following import Following
 from pod.supervisor.memory import saved
 from pod.supervisor.mirroring import Mirroring
+from pod.supervisor.proofs import proof_answer
 from pod.supervisor.real import Real
 from pod.supervisor.spend import spend_of
 from pod.supervisor.state import State
@@ -172,12 +174,26 @@ class Supervisor:
         if (method, path) == ("GET", "/journal"):
             count = query.get("lines", "100")
             return 200, {"lines": self._journal.tail(min(int(count), 2000) if count.isdigit() else 100)}
+        if (method, path) == ("GET", "/manifest"):
+            return self._manifest()
+        if (method, path) == ("GET", "/proof"):
+            return proof_answer(self._secrets(), resolved(self._environ), query.get("salt", ""))
         if (method, path) == ("POST", "/swap"):
             return self._swap(body)
         if (method, path) == ("POST", "/reload"):
             self.following.ask_now()
             return 202, {"asked": True}
-        return 404, {"error": "there are GET /status, GET /journal?lines=N, POST /swap and POST /reload"}
+        return 404, {"error": "there are GET /status, GET /journal?lines=N, GET /manifest, GET /proof?salt=HEX, POST /swap and POST /reload"}
+
+    def _manifest(self) -> tuple[int, Any]:
+        """The manifest in force as it was published, without this pod's levers."""
+        document = folders.read_json(self._folder.manifest(self.state.target.sha))
+        return (200, document) if document else (503, {"error": "the manifest in force was not kept: the disk is full or was emptied"})
+
+    def _secrets(self) -> list[str]:
+        manifest = self.state.target.manifest
+        key = manifest.bridge.api_key_env
+        return [secret.env for secret in manifest.supervisor.secrets] + ([key] if key else [])
 
     def _swap(self, body: bytes) -> tuple[int, Any]:
         with contextlib.suppress(ValueError):

@@ -56,7 +56,7 @@ def status_document(state: State, clock: Clock, *, levers: Sequence[Lever], fact
                    "began": clock.at(state.change.began)} if state.change else None,
         "fatal": {"code": fatal.code, "cause": fatal.cause, "fix": fatal.fix,
                   "retry_at": clock.at(fatal.retry_at) if fatal.retry_at else None} if fatal else None,
-        "publication": {"sequence": state.sequence, "pending": _target(state.pending.target) if state.pending and state.pending.target else None},
+        "runtime": state.runtime, "publication": {"sequence": state.sequence, "pending": _target(state.pending.target) if state.pending and state.pending.target else None},
         "quarantined": [{"manifest": sha, "reason": why} for sha, why in state.quarantined],
         "load": {"running": state.load.running, "waiting": state.load.waiting},
         "restarts": {"engine": _restarts(state.restarts, clock), "bridge": _restarts(state.bridge_restarts, clock)},
