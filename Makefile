@@ -16,7 +16,7 @@ real_folders := tests/integration tests/unit/pod
 fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all plan lint image lock test check check-real docs golden schemas bench fuzz soak clean
+.PHONY: help build build-all plan lint image lock deploy status stop terminate stock test check check-real docs golden schemas bench fuzz soak clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,21 @@ image: $(VENV)/.runtime ## Build PROFILE's container image with a Docker engine.
 
 lock: $(VENV)/.runtime ## Resolve commits, digests and sizes of PROFILE.
 	@$(podwright) lock $(options) $(PROFILE)
+
+deploy: $(VENV)/.runtime ## Rent a pod for PROFILE and prove that it serves; asks before it spends.
+	@$(podwright) deploy $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name; `make list` shows the names))
+
+status: $(VENV)/.runtime ## Show pods, PROFILE's or all.
+	@$(podwright) status $(PROFILE)
+
+stop: $(VENV)/.runtime ## Stop PROFILE's pod; its GPU is no longer billed.
+	@$(podwright) stop $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
+
+terminate: $(VENV)/.runtime ## End PROFILE's pod for good.
+	@$(podwright) terminate $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
+
+stock: $(VENV)/.runtime ## Show cards with price and stock, PROFILE's or all.
+	@$(podwright) stock $(options) $(PROFILE)
 
 test: $(VENV)/.dev ## Run the fast tests.
 	@$(BIN)/python -m pytest -n $(JOBS) -m "$(fast)"

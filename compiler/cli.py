@@ -42,8 +42,8 @@ from compiler.diagnostics import Diagnostic, Severity, printable, stops
 from compiler.load import data_root, image_files, load_specset
 from compiler.load.store import is_name
 
-EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, a warning); 2 wrong usage; 3 `build --check` found drift;
-4 the machine stood in the way (disk, Docker, network); 130 interrupted."""
+EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, a warning), or a deploy has reasons against it; 2 wrong usage; 3 `build --check` found drift;
+4 the machine or the provider stood in the way (disk, Docker, network, a pod that does not serve); 130 interrupted."""
 
 app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=f"Compile short YAML specs into GPU pods that serve an open model.\n\n{EXIT_CODES}")
 app.add_typer(engine_app, name="engine")

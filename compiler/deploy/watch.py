@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable
 
 from compiler.deploy import troubles
-from compiler.deploy.answers import mapping, text
+from compiler.deploy.answers import text
 from compiler.deploy.provider import CudaPin, LogLine, Pod, PodStatus
 from compiler.deploy.troubles import PodTrouble, TroubleKind
 from compiler.diagnostics import brief, printable
@@ -49,6 +49,13 @@ _CONTAINER: tuple[tuple[TroubleKind, re.Pattern[str]], ...] = (
 _PULL = re.compile(r"\bpull|download|extract|layer", re.I)
 _START = re.compile(r"\bstart container", re.I)
 _BOOTSTRAP = re.compile(r"\[bootstrap\] (?:\d\d:\d\d:\d\d )?(FATAL |FIX   |WARNING )?(.*)")
+# A line of the runtime's journal as it stands in the container's log: time, kind, message, and facts in brackets.
+_JOURNAL = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z ([a-z-]+): (.*?)(?:  \[(.*)\])?")
+_FACT_FIX = re.compile(r'\bfix=("(?:[^"\\]|\\.)*"|\S+)')
+# A fatal state that the runtime leaves by itself, for instance when the Hub is back.
+_FACT_RETRY = re.compile(r"\bretry_s=\d")
+# Kinds of the journal that speak of the engine; the others come from the start before it.
+_ENGINE_KINDS = frozenset({"engine", "phase", "change"})
 _LOADING = re.compile(r"loading (?:safetensors|weights|model)|starting to load model|load_weights|checkpoint shards|torch\.compile|compil(?:ing|ation)|captur(?:ing|e) .*graph|KV cache|profil", re.I)
 
 
@@ -165,16 +172,16 @@ class Watch:
         if boot and boot[1] == "FIX   ":
             self._fix = boot[2]
             return
-        fatal, words = _journal(said)
-        if boot and boot[1] == "FATAL ":
-            fatal, words = True, boot[2]
-        if fatal:
-            self._fatal = words
+        entry = _JOURNAL.fullmatch(said)
+        fatal = boot[2] if boot and boot[1] == "FATAL " else entry[2] if entry and entry[1] == "fatal" and not _FACT_RETRY.search(entry[3] or "") else None
+        if fatal is not None:
+            self._fatal, self._fix = fatal, _fix_of(entry[3] or "") if entry else self._fix
             return
         kind = _matching(_CONTAINER, said)
         if kind is not None and self._fatal is None:
             raise self._trouble(kind, said)
-        self._reach(now, Phase.LOADING if not boot and _LOADING.search(said) else Phase.BOOTING, boot[2] if boot else words or said)
+        loads = entry[1] in _ENGINE_KINDS if entry else not boot and _LOADING.search(said) is not None
+        self._reach(now, Phase.LOADING if loads else Phase.BOOTING, boot[2] if boot else entry[2] if entry else said)
 
     def _status(self, now: float, pod: Pod) -> None:
         if pod.status in (PodStatus.EXITED, PodStatus.ERROR):
@@ -218,7 +225,7 @@ class Watch:
     def _fatal_trouble(self) -> PodTrouble:
         words = self._fatal or ""
         kind = _matching(_CONTAINER, words)
-        if kind is None and "delete this pod and create another" in self._fix:
+        if kind is None and "delete this pod and create" in self._fix:
             kind = troubles.SICK_HOST
         return self._trouble(kind or troubles.BOOT_FAILED, f"pod {self.pod_id} cannot start: {words}", self._fix)
 
@@ -234,12 +241,12 @@ def _matching(table: Iterable[tuple[TroubleKind, re.Pattern[str]]], said: str) -
     return next((kind for kind, pattern in table if pattern.search(said)), None)
 
 
-def _journal(said: str) -> tuple[bool, str]:
-    """Whether a line is a fatal entry of the runtime's journal, and the entry's message; ("" for a line that is no entry)."""
-    if not said.startswith("{"):
-        return False, ""
+def _fix_of(facts: str) -> str:
+    """The cure in the facts of a journal line."""
+    found = _FACT_FIX.search(facts)
+    if found is None:
+        return ""
     try:
-        entry = mapping(json.loads(said))
-    except (ValueError, RecursionError):
-        return False, ""
-    return entry.get("kind") == "fatal", text(entry.get("message")) or ""
+        return text(json.loads(found[1])) or ""
+    except ValueError:
+        return found[1]

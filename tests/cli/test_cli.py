@@ -22,6 +22,7 @@ from tests.support import ROOT, SPECS
 CHILD = "kind: profile\nsummary: A test.\nextends: nemotron-ada\n"
 COMMANDS = (
     (), ("build",), ("lint",), ("plan",), ("explain",), ("list",), ("schema",), ("init",), ("new",), ("lock",), ("image",), ("docs",),
+    ("deploy",), ("wait",), ("status",), ("logs",), ("stop",), ("start",), ("restart",), ("terminate",), ("stock",), ("cost",), ("sweep",),
     ("engine",), ("engine", "list"), ("engine", "flag"), ("engine", "diff"), ("engine", "snapshot"),
 )  # fmt: skip
 
@@ -44,7 +45,7 @@ def test_version_and_help() -> None:
         ended = podwright(*command, "--help")
         assert ended.code == Exit.OK
         assert not command or command == ("engine",) or "Examples:" in ended.out
-    assert "3 `build --check` found drift" in podwright("--help").out.replace("\n", " ")
+    assert "3 `build --check` found drift" in " ".join(podwright("--help").out.split())
 
 
 @pytest.mark.parametrize("args", [

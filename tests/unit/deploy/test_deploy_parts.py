@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pod.journal.journal import readable
 
 from compiler.deploy import runpod_graphql, runpod_v1, runpod_v2, troubles
 from compiler.deploy.answers import moment, number, rows, text, whole
@@ -126,18 +127,38 @@ def test_phases_go_forward_only() -> None:
     assert w.passed == {Phase.PLACED: 0, Phase.PULLING: 10, Phase.BOOTING: 60, Phase.LOADING: 80, Phase.SERVING: 100}
 
 
+def journal(kind: str, message: str, **facts: Any) -> str:
+    """A line as the runtime's own journal writes it to the container's log."""
+    return readable({"at": "2026-11-30T01:02:03.456Z", "kind": kind, "message": message, **facts})
+
+
 @pytest.mark.parametrize(("seen", "kind"), [
     (Seen(None), troubles.GONE), (Seen(pod(PodStatus.PROVISIONING, cuda="12.8")), troubles.CUDA_MISMATCH), (Seen(pod(PodStatus.RUNNING, gpu_count=0)), troubles.NO_GPU),
     (Seen(pod(PodStatus.EXITED)), troubles.EXITED), (Seen(pod(PodStatus.ERROR), lines("system", "error pulling image: i/o timeout")), troubles.PULL_FAILED),
     (Seen(pod(PodStatus.STARTING), lines("system", "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0")), troubles.CUDA_MISMATCH),
     (Seen(pod(PodStatus.RUNNING), lines("container", "RuntimeError: The NVIDIA driver on your system is too old (found version 12080)")), troubles.CUDA_MISMATCH),
     (Seen(pod(PodStatus.RUNNING), lines("container", "[bootstrap] 12:00:00 FATAL the driver lists 1 GPUs and the profile needs 2", "[bootstrap] 12:00:00 FIX   delete this pod and create another with 2 x L40S")), troubles.SICK_HOST),
-    (Seen(pod(PodStatus.RUNNING), lines("container", '{"kind": "fatal", "message": "no such model"}', "[bootstrap] 12:00:00 FIX   check the name")), troubles.BOOT_FAILED),
+    (Seen(pod(PodStatus.RUNNING), lines("container", journal("fatal", "no such model", code="not-found", fix="check the name", retry_s=None))), troubles.BOOT_FAILED),
+    (Seen(pod(PodStatus.EXITED), lines("container", journal("fatal", "the weights are gated", code="gated", fix="x"), journal("spend", "stopped the pod", ok=True))), troubles.BOOT_FAILED),
+    (Seen(pod(PodStatus.RUNNING), lines("container", journal("fatal", "CUDA error: unspecified launch failure", code="sick-host", fix="recreate the pod"))), troubles.SICK_HOST),
 ])  # fmt: skip
 def test_a_pod_that_will_not_serve_is_known_at_once(seen: Seen, kind: troubles.TroubleKind) -> None:
     with pytest.raises(PodTrouble) as failure:
         watch().feed(1, seen)
     assert failure.value.kind is kind and "{" not in failure.value.why + failure.value.fix
+
+
+def test_the_runtimes_journal_is_read() -> None:
+    w = watch()
+    assert w.feed(1, Seen(pod(PodStatus.RUNNING), lines("container", journal("state", "booting -> booting", before="a")))).phase is Phase.BOOTING
+    step = w.feed(2, Seen(pod(PodStatus.RUNNING), lines("container", journal("phase", "weights took 61.2 s", phase="weights", seconds=61.2))))
+    assert (step.phase, step.detail) == (Phase.LOADING, "weights took 61.2 s")
+    passing = journal("fatal", "the Hub cannot be reached", code="network", fix="wait", retry_s=20)
+    w.feed(3, Seen(pod(PodStatus.RUNNING), lines("container", passing)))
+    assert w.feed(4, Seen(pod(PodStatus.RUNNING))).detail == "the Hub cannot be reached"
+    with pytest.raises(PodTrouble) as failure:
+        w.feed(5, Seen(pod(PodStatus.RUNNING), lines("container", journal("fatal", "gated repository", code="gated", fix="accept the licence on its page"))))
+    assert failure.value.fix == "accept the licence on its page" and "gated repository" in failure.value.what
 
 
 def test_old_troubles_in_the_log_of_a_pod_that_serves_are_over() -> None:
