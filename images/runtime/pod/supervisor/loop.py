@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pod import folders
+from pod import __version__, folders
 from pod.folders import StateFolder
 from pod.guardian import HAND_OVER, STOPPED
 from pod.journal.journal import Journal
 from pod.launch import resolved
-from pod.levers import Lever
 from pod.publication import Taken
 from pod.supervisor import http, logs
 from pod.supervisor.decide import decide
@@ -41,10 +40,9 @@ _LAST = 20
 class Supervisor:
     """One life. Build it inside a running loop, then await `run`."""
 
-    def __init__(self, state: State, folder: StateFolder, environ: Mapping[str, str], given: str, taken: Taken, journal: Journal,
-                 levers: tuple[Lever, ...]) -> None:  # fmt: skip
+    def __init__(self, state: State, folder: StateFolder, environ: Mapping[str, str], given: str, taken: Taken, journal: Journal) -> None:
         self.state = state
-        self._folder, self._environ, self._given, self._journal, self._levers = folder, environ, given, journal, levers
+        self._folder, self._environ, self._given, self._journal = folder, environ, given, journal
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._written: dict[Path, str] = {}
@@ -52,8 +50,8 @@ class Supervisor:
         self.real = Real(folder, environ, folders.nonce(folder), self.post, self.note, spend_of(environ), self._finish)
         self.watching = Watching(self.real.children, self.real.steps, self.post, lambda: self.state, lambda: self.real.steps.reader.boot)
         self.following = Following(folder, environ, self.real.workers, taken, self.post, self.note)
-        self.real.fetch_runtime = self.following.fetch_runtime
         self.mirroring = Mirroring(folder, environ, self.real.workers, journal, lambda: self.state)
+        self.real.fetch_runtime, self.real.last_words = self.following.fetch_runtime, self.mirroring.copy
         self._tasks: list[asyncio.Task[Any]] = []
         self._parent = os.getppid()
 
@@ -74,6 +72,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_end, number)
+        self._introduce()
         await self._listen()
         self._adopt()
         for work in (self._ticks(), self.watching.run(), self.following.run(), self.mirroring.run(), self._decide_for_ever()):
@@ -85,6 +84,16 @@ class Supervisor:
         for future in done:
             future.result()  # a fault of our own ends us: the guardian starts the next one, and engine and bridge go on
         return self._ended.result()
+
+    def _introduce(self) -> None:
+        """Which program on which manifest this is: without it one debugs a fix that has not arrived."""
+        target, manifest = self.state.target, self.state.target.manifest
+        self.note("start", f"podwright runtime {__version__} ({(self.state.runtime or 'of the image')[:12]}), profile {manifest.profile}, manifest {target.sha[:12]}, "
+                           f"engine release {manifest.pod.release}, publication {target.sequence or 'none'}")
+        for lever in target.levers:
+            self.note("lever", f"{lever.name}={lever.value}: {lever.effect}", name=lever.name, value=lever.value)
+        if self._folder.problem:
+            self.note("state", self._folder.problem)
 
     def _adopt(self) -> None:
         if strays := self.real.workers.end_strays():
@@ -212,5 +221,5 @@ class Supervisor:
         facts = {"now": round(clock.wall, 3), "engine_pid": engine.pid if engine else None, "watchdog": self.watching.verdict, "phases": self.phases, "figures": self.real.steps.reader.facts,
                  "state_folder": str(self._folder.path), "state_folder_problem": self._folder.problem, "journal": self._journal.health(), "follow": self.following.last, "mirror": self.mirroring.last,
                  "children": [{"role": c.role, "pid": c.pid} for c in self.real.children.all()], "last": self._journal.tail(_LAST)}  # fmt: skip
-        return status_document(self.state, clock, levers=self._levers, facts=facts)
+        return status_document(self.state, clock, facts)
 

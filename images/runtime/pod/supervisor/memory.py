@@ -43,7 +43,7 @@ def target_of(manifest: Manifest, environ: Mapping[str, str], engine: str | None
     """A manifest as a target, with this pod's levers. Raises LeverError."""
     levered = with_levers(manifest, environ)
     names = {e.name for e in engines_of(levered.manifest)}
-    return Target(levered.manifest, engine if engine in names else levered.first, manifest.sha256(), sequence)
+    return Target(levered.manifest, engine if engine in names else levered.first, manifest.sha256(), sequence, levered.levers)
 
 
 def restored(folder: StateFolder, data: Mapping[str, Any], given: str, environ: Mapping[str, str], now: float) -> State | None:

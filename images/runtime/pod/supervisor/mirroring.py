@@ -49,6 +49,13 @@ class Mirroring:
             if self._schedule is not None and not state.stopping and self._schedule.due(time.monotonic(), _kind(state)):
                 await self._copied(self._schedule, settings.repo if settings else "", state)
 
+    async def copy(self) -> None:
+        """A copy now: afterwards there may be no pod to ask."""
+        settings = self._state().target.manifest.supervisor.journal
+        if self._schedule is not None and settings is not None:
+            self._schedule.due(time.monotonic(), _kind(self._state()))
+            await self._copied(self._schedule, settings.repo, self._state())
+
     async def _copied(self, schedule: mirror.Schedule, repo: str, state: State) -> None:
         text = await self._document(state)
         if not schedule.wanted(time.monotonic(), text):

@@ -36,10 +36,13 @@ from pod.supervisor.workers import Workers
 
 Post = Callable[[Any], None]
 Note = Callable[..., None]
+# A store that ends at once must not be started in a tight loop.
+KV_STORE_PAUSE_S = 10.0
 
 
 class Real:
-    """The one that acts. `finish` ends the supervisor with an exit code; `fetch_runtime` is the follower's part."""
+    """The one that acts. `finish` ends the supervisor with an exit code; `fetch_runtime` is the
+    follower's part, `last_words` the mirror's."""
 
     def __init__(self, folder: StateFolder, environ: Mapping[str, str], nonce: str, post: Post, note: Note, spend: Spend,
                  finish: Callable[[str, int], None]) -> None:  # fmt: skip
@@ -51,7 +54,9 @@ class Real:
         self._step: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self.fetch_runtime: Callable[[str], Coroutine[Any, Any, str]] | None = None
+        self.last_words: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.target: Target | None = None
+        self._is_ending = False
 
     def perform(self, effect: Effect) -> None:
         """Begin one command."""
@@ -122,9 +127,18 @@ class Real:
             self._post(BridgeExited(child.pid, code))
         else:
             self._note("child", f"{child.role} ended with {code}", role=child.role, code=code)
+            if child.role == "kv-store" and not self._is_ending:
+                self._behind(self._kv_store_again())
+
+    async def _kv_store_again(self) -> None:
+        """An engine that has lost its store goes on without it, and finds it again."""
+        await asyncio.sleep(KV_STORE_PAUSE_S)
+        if self.target is not None and self.children.of("kv-store") is None and self.children.of("engine") is not None:
+            await self.steps.kv_store(self.target)
 
     async def _stop_all(self) -> None:
         """Bridge and engine end at the same time: streams that still run end with the engine, and the bridge says why."""
+        self._is_ending = True
         if self._step is not None:
             self._step.cancel()
         for task in self._background - {asyncio.current_task()}:
@@ -142,6 +156,8 @@ class Real:
         processes.kill(processes.marked_with({self.children.mark("engine")}))
 
     async def _end_spend(self, reason: str) -> None:
+        if self.last_words is not None:
+            await self.last_words()
         ok, detail = await asyncio.to_thread(self._spend.end, reason)
         self._post(SpendEnded(ok, detail))
 

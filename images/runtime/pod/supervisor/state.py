@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Literal
 
 from pod.contract import Engine, Manifest
+from pod.levers import Lever
 
 Name = Literal["booting", "serving", "reloading", "swapping", "draining", "degraded", "fatal"]
 Kind = Literal["boot", "reload", "swap", "restart", "rollback"]
@@ -32,6 +33,7 @@ class Target:
     engine: str
     sha: str
     sequence: int = 0
+    levers: tuple[Lever, ...] = ()
 
     @property
     def spec(self) -> Engine:

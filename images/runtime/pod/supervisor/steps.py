@@ -175,7 +175,7 @@ class Steps:
     async def _prepare(self, target: Target) -> None:
         _write_nccl_conf(target.spec.launch.nccl_conf, self._environ)
         await self._patches(target)
-        await self._kv_store(target)
+        await self.kv_store(target)
         await self.caching.restore(target)
 
     async def _patches(self, target: Target) -> None:
@@ -197,7 +197,8 @@ class Steps:
         if ended.code != 0:
             raise StepFailed("patch", hub_child.vanished(ended.code, ended.errors).detail)
 
-    async def _kv_store(self, target: Target) -> None:
+    async def kv_store(self, target: Target) -> None:
+        """Start the LMCache server that the engine needs, and stop one that it does not."""
         store, running = target.manifest.kv_store, self._children.of("kv-store")
         if running is not None and (store is None or running.identity.argv_sha256 != processes.hash_of(store.argv)):
             await self._children.stop(running)

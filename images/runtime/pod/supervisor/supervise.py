@@ -15,7 +15,7 @@ from pod.contract import Manifest, ManifestError
 from pod.folders import StateFolder
 from pod.journal.journal import Journal
 from pod.journal.redact import Redactor, secret_values
-from pod.levers import Lever, LeverError, with_levers
+from pod.levers import LeverError
 from pod.supervisor.loop import Supervisor
 from pod.supervisor.memory import keep_manifest, restored, taken_of, target_of
 from pod.supervisor.state import Fatal, State, Target
@@ -25,16 +25,14 @@ def supervise(path: Path, environ: Mapping[str, str]) -> int:
     """The exit code of one supervisor. Raises ManifestError or OSError where neither the file nor what is kept can be used."""
     folder = folders.state_folder(environ)
     folders.tidy(folder)
-    state, given, levers = first_state(path, folder, environ)
+    state, given = first_state(path, folder, environ)
     secrets = [secret.env for secret in state.target.manifest.supervisor.secrets]
     journal = Journal(folder.path / "journal", Redactor(secret_values(environ, secrets)))
-    if folder.problem:
-        journal.write("state", folder.problem)
     gc.collect()
     gc.freeze()  # what was imported stays: the collector need not look at it again
     with asyncio.Runner() as runner:
         async def life() -> int:
-            supervisor = Supervisor(state, folder, environ, given, taken_of(folders.read_json(folder.memory_file)), journal, levers)
+            supervisor = Supervisor(state, folder, environ, given, taken_of(folders.read_json(folder.memory_file)), journal)
             code = await supervisor.run()
             # Threads may still wait for an engine that is gone; nothing that they could say matters any more.
             os._exit(code)
@@ -42,8 +40,8 @@ def supervise(path: Path, environ: Mapping[str, str]) -> int:
         return runner.run(life())
 
 
-def first_state(path: Path, folder: StateFolder, environ: Mapping[str, str]) -> tuple[State, str, tuple[Lever, ...]]:
-    """Where the supervisor before left off, else the given manifest; its hash; and the levers in force."""
+def first_state(path: Path, folder: StateFolder, environ: Mapping[str, str]) -> tuple[State, str]:
+    """Where the supervisor before left off, else the given manifest; and the hash of the given one."""
     memory, now = folders.read_json(folder.memory_file), time.monotonic()
     try:
         given = Manifest.from_bytes(path.read_bytes())
@@ -51,7 +49,7 @@ def first_state(path: Path, folder: StateFolder, environ: Mapping[str, str]) -> 
         found = restored(folder, memory, str(memory.get("given")), environ, now)
         if found is None:
             raise
-        return _ready(found, folder), str(memory.get("given")), _levers(found.target.manifest, environ)
+        return _ready(found, folder), str(memory.get("given"))
     sha = given.sha256()
     with contextlib.suppress(OSError):
         keep_manifest(folder, given)
@@ -62,7 +60,7 @@ def first_state(path: Path, folder: StateFolder, environ: Mapping[str, str]) -> 
         except LeverError as error:
             fatal = Fatal("lever", str(error), "correct the pod's environment and start a new pod")
             state = State(target=Target(given, given.engine.name, sha), since=now, fatal=fatal)
-    return _ready(state, folder), sha, _levers(given, environ)
+    return _ready(state, folder), sha
 
 
 def _ready(state: State, folder: StateFolder) -> State:
@@ -70,10 +68,3 @@ def _ready(state: State, folder: StateFolder) -> State:
     runtime = str(running["sha256"]) if running.get("path") == os.environ.get("PYTHONPATH") and running.get("sha256") else None
     refused = tuple(folders.read_json(folder.refused_runtimes_file))
     return state.but(runtime=runtime, runtime_refused=tuple(dict.fromkeys((*state.runtime_refused, *refused))))
-
-
-def _levers(manifest: Manifest, environ: Mapping[str, str]) -> tuple[Lever, ...]:
-    try:
-        return with_levers(manifest, environ).levers
-    except LeverError:
-        return ()

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pod.levers import Lever
 from pod.supervisor.state import Restart, State, Target, holds
 
 # What clients are told to wait before they ask again: a restart takes minutes, so sooner is of no use.
@@ -44,7 +43,7 @@ def detail_of(state: State) -> str:
     return f"{state.phase}: {state.detail}" if state.phase and state.detail else state.phase or state.detail
 
 
-def status_document(state: State, clock: Clock, *, levers: Sequence[Lever], facts: Mapping[str, Any]) -> dict[str, Any]:
+def status_document(state: State, clock: Clock, facts: Mapping[str, Any]) -> dict[str, Any]:
     """`GET /status`. `facts` come from whoever carries effects out: processes, journal, timings, the follower."""
     manifest = state.target.manifest
     fatal = state.fatal
@@ -61,7 +60,7 @@ def status_document(state: State, clock: Clock, *, levers: Sequence[Lever], fact
         "load": {"running": state.load.running, "waiting": state.load.waiting},
         "restarts": {"engine": _restarts(state.restarts, clock), "bridge": _restarts(state.bridge_restarts, clock)},
         "swap": {"wanted": list(state.swaps), "failure": dataclasses.asdict(state.swap_failure) if state.swap_failure else None},
-        "bridge_pid": state.bridge_pid, "levers": [dataclasses.asdict(lever) for lever in levers], **facts,
+        "bridge_pid": state.bridge_pid, "levers": [dataclasses.asdict(lever) for lever in state.target.levers], **facts,
     }  # fmt: skip
 
 

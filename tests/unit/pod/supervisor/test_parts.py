@@ -126,7 +126,7 @@ def test_a_fatal_state_says_what_to_do() -> None:
 def test_status_is_json_and_readable() -> None:
     history = History().serves().engine_dies().done("stop", "pause", "prepare", "start", "prove")
     facts = {"now": CLOCK.wall, "engine_pid": 7, "phases": {"start": 1.5}, "last": [{"message": "hello"}]}
-    document = json.loads(json.dumps(status_document(history.state, CLOCK, levers=(), facts=facts)))
+    document = json.loads(json.dumps(status_document(history.state, CLOCK, facts)))
     text = "\n".join(lines(document))
     assert "serving" in text and "signal 9" in text and "hello" in text and document["restarts"]["engine"][0]["reason"]
 
