@@ -13,6 +13,9 @@ from pod.strict_json import ShapeError, parsed
 
 # The bootstrap hands its findings on in this variable, as a JSON object of names and values.
 HOST_ENV = "PODWRIGHT_HOST_ENV"
+# The folder below which everything of the image lies, where that is not "/": the bootstrap's own variable.
+ROOT_ENV = "PODWRIGHT_ROOT"
+_IMAGE_FOLDER = "/opt/podwright/"
 # RunPod leaves the reference in place when the account holds no secret of that name.
 _UNRESOLVED_SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_")
 # What the runtime needs and an engine, which runs a checkpoint's code, does not; and what belongs to another process.
@@ -54,7 +57,13 @@ def launch_plan(manifest: Manifest, engine: Engine, environ: Mapping[str, str]) 
         env = env if env["PYTHONPATH"] else {name: value for name, value in env.items() if name != "PYTHONPATH"}
     if manifest.bridge.mode == "off" and manifest.bridge.api_key_env:
         env["VLLM_API_KEY"] = given[manifest.bridge.api_key_env]
-    return LaunchPlan(engine.launch.argv, env, engine.launch.port)
+    return LaunchPlan(rooted(engine.launch.argv, given), env, engine.launch.port)
+
+
+def rooted(argv: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A command line with the image's own files where they lie here: below PODWRIGHT_ROOT, as for the bootstrap."""
+    root = environ.get(ROOT_ENV, "")
+    return tuple(root + word if word.startswith(_IMAGE_FOLDER) else word for word in argv)
 
 
 def resolved(environ: Mapping[str, str]) -> dict[str, str]:

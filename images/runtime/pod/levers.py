@@ -23,6 +23,8 @@ _DRAFTS = {
 }
 _INSIDE_PORT = 18081
 _ALL_INTERFACES = "0.0.0.0"
+# The address on which clients are served, where the manifest's own is not wanted: on somebody's machine nothing but loopback is.
+LISTEN_ENV = "PODWRIGHT_LISTEN"
 
 
 class LeverError(Exception):
@@ -68,6 +70,8 @@ def with_levers(manifest: Manifest, environ: Mapping[str, str]) -> Levered:
             before, manifest = manifest, act(manifest, chosen[name])
             effects.setdefault(name, "changes nothing here" if manifest == before else _said(manifest, name))
     manifest = _consistent(manifest, chosen)
+    if host := environ.get(LISTEN_ENV):
+        manifest = _endpoint_host(manifest, host)
     shown = (Lever(o.name, chosen[o.name], effects.get(o.name, o.effect)) for o in manifest.supervisor.overrides if o.name in chosen)
     return Levered(manifest, first, tuple(shown))
 
@@ -180,6 +184,11 @@ def _engine_port(manifest: Manifest, value: str) -> Manifest:
 def _endpoint_port(manifest: Manifest, value: str) -> Manifest:
     moved = dataclasses.replace(manifest, bridge=dataclasses.replace(manifest.bridge, port=int(value)))
     return moved if moved.bridge.mode != "off" else _listening(moved, moved.engine.launch.host, int(value))
+
+
+def _endpoint_host(manifest: Manifest, host: str) -> Manifest:
+    moved = dataclasses.replace(manifest, bridge=dataclasses.replace(manifest.bridge, host=host))
+    return moved if moved.bridge.mode != "off" else _listening(moved, host, moved.bridge.port)
 
 
 def _supervisor(manifest: Manifest, **fields: Any) -> Manifest:

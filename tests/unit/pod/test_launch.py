@@ -10,7 +10,7 @@ from pod import launch
 from pod.contract import Manifest
 from pod.launch import LaunchError, LaunchPlan
 
-from tests.unit.pod.manifests import example_manifest
+from tests.unit.pod.manifests import example_manifest, with_launch
 
 ENVIRON = {"API_KEY": "s3cret", "PATH": "/bin", "HF_TOKEN": "hf_x"}
 
@@ -68,3 +68,10 @@ def test_host_facts_beat_the_manifest() -> None:
 def test_broken_host_facts_are_refused(text: str) -> None:
     with pytest.raises(LaunchError, match="PODWRIGHT_HOST_ENV"):
         launch_plan(example_manifest(), {**ENVIRON, "PODWRIGHT_HOST_ENV": text})
+
+
+def test_the_images_own_files_lie_below_the_root_that_the_bootstrap_was_given() -> None:
+    argv = ("vllm", "serve", "/opt/podwright/model", "--chat-template", "/opt/podwrights/x", "--port", "1")
+    assert launch.rooted(argv, {"PODWRIGHT_ROOT": "/home/me/r"}) == ("vllm", "serve", "/home/me/r/opt/podwright/model", *argv[3:])
+    assert launch.rooted(argv, {}) == argv
+    assert launch_plan(with_launch(example_manifest(), argv=argv), {**ENVIRON, "PODWRIGHT_ROOT": "/r"}).argv[2] == "/r/opt/podwright/model"

@@ -141,6 +141,15 @@ def test_ports_move_for_all_that_take_turns() -> None:
         assert engine.launch.port == 19000 and values_of(engine.launch.argv, "--port") == ("19000",)
 
 
+def test_the_endpoint_listens_where_this_machine_wants_it() -> None:
+    environ = {"PODWRIGHT_LISTEN": "127.0.0.1"}
+    inside = with_levers(manifest(), environ).manifest
+    assert inside.bridge.host == "127.0.0.1" and inside.engine == manifest().engine
+    alone = with_levers(manifest(), {**environ, "VL_BRIDGE": "off"}).manifest
+    assert alone.engine.launch.host == "127.0.0.1" and values_of(alone.engine.launch.argv, "--host") == ("127.0.0.1",)
+    assert with_levers(manifest(), environ).levers == ()
+
+
 def test_caches_and_journal() -> None:
     assert with_levers(manifest(), {"VL_CACHE": "off"}).manifest.supervisor.compile_caches == {}
     assert with_levers(manifest(), {"VL_JOURNAL": "off"}).manifest.supervisor.journal is None
