@@ -12,6 +12,7 @@ from compiler.deploy.http_api import ApiClient
 from compiler.deploy.provider import Provider
 from compiler.deploy.provider_errors import KeyMissing
 from compiler.deploy.refusals import WrongTarget
+from compiler.deploy.runpod_common import PROXY
 
 Transport: TypeAlias = Literal["v2", "v1", "graphql"]
 KEY_ENV = "RUNPOD_API_KEY"
@@ -28,17 +29,29 @@ def connected(
             f"the target {target!r} has no provider to deploy to", "This command rents and watches pods of a provider.",
             "Start the bundle's run.sh on the machine itself, or use a profile with `target: runpod`.",
         )  # fmt: skip
-    from compiler.deploy import runpod_common, runpod_graphql, runpod_v1, runpod_v2
-
     key = environment.get(KEY_ENV, "").strip()
     if not key:
         raise KeyMissing(f"{KEY_ENV} is not set")
     if not key.isascii() or not key.isprintable() or " " in key:
         raise KeyMissing(f"{KEY_ENV} holds characters that no key has", fix=f"Copy the key again, on one line and without quotes, into {KEY_ENV}.")
-    bases = {"v2": runpod_v2.BASE_URL, "v1": runpod_v1.BASE_URL, "graphql": runpod_graphql.BASE_URL}
-    kinds: dict[str, Callable[[ApiClient, str], Provider]] = {"v2": runpod_v2.RunpodV2, "v1": runpod_v1.RunpodV1, "graphql": runpod_graphql.RunpodGraphql}
-    base = environment.get(URL_ENV, "").strip() or bases[transport]
+    default, made = _transport(transport)
+    base = environment.get(URL_ENV, "").strip() or default
     if httpx.URL(base).scheme not in ("http", "https"):
         raise WrongTarget(f"{URL_ENV} is {base!r}, which is no http address", "The provider is asked there.", f"Unset {URL_ENV}, or set it to an address that starts with https://.")
     api = ApiClient(base, key, who="RunPod", clock=clock, on_wait=on_wait)
-    return kinds[transport](api, environment.get(PROXY_ENV, "").strip() or runpod_common.PROXY)
+    return made(api, environment.get(PROXY_ENV, "").strip() or PROXY)
+
+
+def _transport(name: Transport) -> tuple[str, Callable[[ApiClient, str], Provider]]:
+    """A transport's usual address and its class; only the one that is asked for is imported."""
+    if name == "v1":
+        from compiler.deploy import runpod_v1
+
+        return runpod_v1.BASE_URL, runpod_v1.RunpodV1
+    if name == "graphql":
+        from compiler.deploy import runpod_graphql
+
+        return runpod_graphql.BASE_URL, runpod_graphql.RunpodGraphql
+    from compiler.deploy import runpod_v2
+
+    return runpod_v2.BASE_URL, runpod_v2.RunpodV2

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from compiler.deploy.life import Stage
-from compiler.deploy.waiting import Progress
 from compiler.diagnostics import printable
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+    from compiler.deploy.life import Stage
+    from compiler.deploy.waiting import Progress
 
 
 class Shown:
@@ -31,7 +32,7 @@ class Shown:
 
     def stage(self, stage: Stage) -> None:
         """The deploy goes over to a stage."""
-        if stage is Stage.CLEANING:
+        if stage == "cleaning":
             self.say("cleaning up: looking for what would be billed")
 
     def progress(self, progress: Progress) -> None:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable
 
-from compiler.deploy.life import record_of
-from compiler.deploy.offer import SUFFIX, is_name_of
+from compiler.deploy.naming import LONGEST, PREFIX, http_port, is_name_of, record_of
 from compiler.deploy.provider import Pod, Provider
 from compiler.deploy.refusals import NoPod, SeveralPods
 from compiler.deploy.state_file import PodRecord, State, StateFile
-
-PREFIX = "podwright-"
-# Where the endpoint is when a pod does not say: the default of `bridge.port`.
-DEFAULT_PORT = 8080
 
 
 def no_pod(profile: str) -> NoPod:
@@ -24,17 +18,10 @@ def no_pod(profile: str) -> NoPod:
     )  # fmt: skip
 
 
-def profile_of(name: str) -> str | None:
-    """The profile that a pod's name speaks of; None for a name that is not ours."""
-    if not name.startswith(PREFIX):
-        return None
-    return re.sub(f"{SUFFIX.pattern}$", "", name.removeprefix(PREFIX)) or None
-
-
 def matching(profile: str, state: State, pods: Iterable[Pod]) -> list[Pod]:
     """The profile's pods among those that exist."""
     known = {state.pod.id} if state.pod else set()
-    return [pod for pod in pods if pod.id in known or pod.name == state.intent or is_name_of(f"{PREFIX}{profile}"[:60], pod.name)]
+    return [pod for pod in pods if pod.id in known or pod.name == state.intent or is_name_of(f"{PREFIX}{profile}"[:LONGEST], pod.name)]
 
 
 def found_pod(provider: Provider, profile: str, file: StateFile) -> PodRecord:
@@ -69,8 +56,3 @@ def forgotten(file: StateFile, pod_id: str) -> None:
         if state.pod is not None and state.pod.id == pod_id:
             file.write(dataclasses.replace(state, pod=None, intent=None))
 
-
-def http_port(pod: Pod) -> int:
-    """The first http port of a pod."""
-    found = [port.partition("/")[0] for port in pod.fields.get("ports", "").split() if port.endswith("/http")]
-    return min((int(p) for p in found if p.isdecimal()), default=DEFAULT_PORT)

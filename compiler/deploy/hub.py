@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import email.utils
 import hashlib
 import os
 import re
@@ -57,6 +58,8 @@ class HubClient:
         self.endpoint = (endpoint or os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
         self._token, self._sleep, self._on_wait = token, sleep, on_wait
         self._down: Unreachable | None = None
+        self.skew_s: float | None = None
+        """How far this machine's clock is ahead of the server's, by the last file that was asked for; None before."""
 
     @property
     def host(self) -> str:
@@ -112,6 +115,7 @@ class HubClient:
 
         headers = build_hf_headers(token=self._token, library_name="podwright", library_version=__version__)
         with get_session().stream("GET", url, headers=headers, timeout=READ_TIMEOUT_S) as response:
+            self.skew_s = _skew(response.headers.get("Date", ""))
             if response.is_error:
                 response.read()
             hf_raise_for_status(response)
@@ -220,6 +224,15 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 
     library = sys.modules[type(get_session()).__module__.partition(".")[0]]
     return (library.TransportError, library.TooManyRedirects, library.InvalidURL)
+
+
+def _skew(date: str) -> float | None:
+    """Seconds that this machine's clock is ahead of a `Date` field."""
+    try:
+        told = email.utils.parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return time.time() - (told if told.tzinfo else told.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 def _total(sizes: Any) -> int | None:

@@ -6,18 +6,17 @@ before a pod is asked for (its name) and after (its id), so that at any moment t
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import secrets
-from collections.abc import Iterator
 from typing import Protocol
 
 from compiler.deploy.candidates import Option, cuda_pin, options, usable, verdict
 from compiler.deploy.clock import Clock
 from compiler.deploy.create import AllRefused, Created, Creator
 from compiler.deploy.failures import DeployError
-from compiler.deploy.offer import Offer, catalogue, unique_name
+from compiler.deploy.naming import record_of, unique_name
+from compiler.deploy.offer import Offer, catalogue
 from compiler.deploy.proof import Proof
 from compiler.deploy.provider import Candidate, CudaPin, Pod, PodStatus, Provider
 from compiler.deploy.provider_errors import Forbidden, KeyRefused, ProviderError, Refused, Retired, WrongState
@@ -25,7 +24,7 @@ from compiler.deploy.refusals import NotAgreed, StillBilling, TemplateTaken
 from compiler.deploy.runpod_common import HOST_FULL
 from compiler.deploy.state_file import PodRecord, State, StateFile
 from compiler.deploy.troubles import PodTrouble
-from compiler.deploy.waiting import Waiter, cost_usd
+from compiler.deploy.waiting import Waiter
 
 # Hosts that turn out bad: the third one in a row is no accident, and a person should look.
 MOST_PODS = 3
@@ -183,7 +182,7 @@ class Life:
         self._enter(Stage.SERVING)
         record = dataclasses.replace(record, served=self._clock.time(), cuda=pod.cuda or record.cuda, price_usd_h=pod.price_usd_h or record.price_usd_h)
         self._save(dataclasses.replace(self._state, pod=record))
-        return Outcome(record, tuple(proofs), cost_usd(record, self._clock.time()), self._clock.time() - self._began)
+        return Outcome(record, tuple(proofs), record.cost_usd(self._clock.time()), self._clock.time() - self._began)
 
     def _again(self, trouble: PodTrouble, record: PodRecord, candidate: Candidate | None) -> tuple[PodRecord, Candidate]:
         """Terminate a pod on a bad host at once, remember the place, and ask for another one, that place last."""
@@ -273,19 +272,3 @@ class Life:
         price = f"${pod.price_usd_h:.2f} an hour" if pod.price_usd_h else "price not told"
         return f"pod {pod.id} ({pod.name}): {'found' if created.found else 'created'}, {created.candidate}, {price}"
 
-
-def record_of(pod: Pod, provider: Provider, port: int, image: str, manifest: str | None, created: float) -> PodRecord:
-    """What the state file keeps of a pod."""
-    return PodRecord(
-        id=pod.id, name=pod.name, url=provider.endpoint(pod, port), image=pod.fields.get("image") or image, manifest=manifest, created=created,
-        price_usd_h=pod.price_usd_h, gpu_id=pod.gpu_id, gpu_count=pod.gpu_count, data_center=pod.data_center, cloud=pod.cloud, cuda=pod.cuda,
-    )  # fmt: skip
-
-
-@contextlib.contextmanager
-def closing(provider: Provider) -> Iterator[Provider]:
-    """The provider, closed at the end."""
-    try:
-        yield provider
-    finally:
-        provider.close()

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from compiler.deploy.candidates import Catalogue, NothingToAsk, Option, cuda_pin, options, usable
 from compiler.deploy.failures import DeployError
-from compiler.deploy.lock import LOCAL_IMAGES
+from compiler.deploy.naming import is_name_of
 from compiler.deploy.provider import Cloud, CudaPin, GpuOffer, Pod, PodStatus, Provider, StockQuestion, Template, Wanted
 from compiler.deploy.refusals import EndpointKeyMissing, ImageNotFixed, PodDiffers, SecretMissing, SeveralPods
 from compiler.deploy.state_file import State
 from compiler.plan import Plan
 
 Deed: TypeAlias = Literal["create", "adopt", "start", "replace"]
-SUFFIX = re.compile(r"-[0-9a-f]{6}")
-SUFFIX_LENGTH = 7
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,17 +109,6 @@ def pods_of(plan: Plan, pods: list[Pod], state: State) -> list[Pod]:
     ]  # fmt: skip
 
 
-def is_name_of(pod_name: str, name: str) -> bool:
-    """Whether a pod's name is the profile's, with or without the suffix that makes it unique."""
-    base = pod_name[: 60 - SUFFIX_LENGTH]
-    return name == pod_name or (name.startswith(base) and SUFFIX.fullmatch(name[len(base):]) is not None)
-
-
-def unique_name(pod_name: str, token: str) -> str:
-    """A name that no other pod has: six hexadecimal digits behind the profile's."""
-    return f"{pod_name[: 60 - SUFFIX_LENGTH]}-{token[:6]}"
-
-
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[Difference]:
     """Fields that differ, by name. What the provider adds to the environment by itself does not count."""
     added = {name for name in old if name.startswith(("env RUNPOD_", "env PUBLIC_KEY", "env JUPYTER_"))} - new.keys()
@@ -163,6 +149,8 @@ def _pod_problems(wanted: Wanted, ours: list[Pod], deed: Deed, changed: list[Dif
 
 
 def _image_problems(plan: Plan, wishes: Wishes) -> list[DeployError]:
+    from compiler.deploy.lock import LOCAL_IMAGES  # Its clients of Hub and registries take time to import.
+
     if plan.target != "runpod":
         return []
     if plan.image.name.startswith(LOCAL_IMAGES):

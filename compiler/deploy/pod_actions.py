@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from compiler.console import print_json
@@ -12,9 +13,9 @@ from compiler.deploy.clock import Clock, Pace, SystemClock
 from compiler.deploy.connection import Transport, connected
 from compiler.deploy.display import Shown, duration, money
 from compiler.deploy.failures import DeployError
-from compiler.deploy.finding import forgotten, found_pod, profile_of
-from compiler.deploy.life import closing
-from compiler.deploy.pod_commands import OK, failed
+from compiler.deploy.finding import forgotten, found_pod
+from compiler.deploy.naming import profile_of
+from compiler.deploy.outcome import OK, failed
 from compiler.deploy.provider import Action, LogLine, LogSource, Pod, PodStatus, Provider
 from compiler.deploy.provider_errors import Missing, Refused, WrongState
 from compiler.deploy.refusals import NotAgreed

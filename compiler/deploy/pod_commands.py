@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from compiler.console import print_json, unicode_output
@@ -15,17 +16,16 @@ from compiler.deploy.display import Shown, duration, money, shown
 from compiler.deploy.failures import DeployError
 from compiler.deploy.finding import found_pod
 from compiler.deploy.http_api import MAX_SKEW_S
-from compiler.deploy.life import Life, Outcome, Terms, closing
+from compiler.deploy.life import Life, Outcome, Terms
 from compiler.deploy.offer import Offer, Wishes, offered
 from compiler.deploy.offer_text import offer_json, offer_text
+from compiler.deploy.outcome import OK, REFUSED, failed
 from compiler.deploy.proof import Endpoint, Proof
 from compiler.deploy.provider import Provider, Wanted
 from compiler.deploy.refusals import NotAgreed
 from compiler.deploy.state_file import FOLDER, PodRecord, StateFile
-from compiler.deploy.waiting import Waiter, cost_usd
+from compiler.deploy.waiting import Waiter
 from compiler.plan import Plan
-
-OK, REFUSED, FAILED = 0, 1, 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,15 +88,6 @@ def waiter(provider: Provider, plan: Plan, clock: Clock, display: Shown) -> Wait
     return Waiter(provider, plan, clock, opened, say=display.say, show=display.progress)
 
 
-def failed(failure: DeployError, *, as_json: bool) -> int:
-    """Print a failure; the exit code."""
-    if as_json:
-        print_json({"ok": False} | failure.to_json())
-    else:
-        print(failure.formatted(), file=sys.stderr)
-    return FAILED
-
-
 def _dry_run(offer: Offer, provider: Provider, orders: Orders) -> int:
     """Print what would be done, and what stands in the way."""
     if orders.as_json:
@@ -138,7 +129,7 @@ def _agree(offer: Offer, display: Shown) -> None:
 
 def _served(plan: Plan, record: PodRecord, proofs: tuple[Proof, ...], outcome: Outcome | None, *, as_json: bool, now: float | None = None) -> int:
     """Print how to connect and what it cost."""
-    spent = outcome.cost_usd if outcome else cost_usd(record, now or 0.0)
+    spent = outcome.cost_usd if outcome else record.cost_usd(now or 0.0)
     connect = f". build/{plan.profile}/connect.sh {record.id}"
     if as_json:
         print_json({

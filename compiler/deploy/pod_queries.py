@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from compiler.console import print_json, table
@@ -13,15 +14,14 @@ from compiler.deploy.clock import Clock, SystemClock
 from compiler.deploy.connection import Transport, connected
 from compiler.deploy.display import duration, money
 from compiler.deploy.failures import DeployError
-from compiler.deploy.finding import found_pod, matching, profile_of, rebuilt
+from compiler.deploy.finding import found_pod, matching, rebuilt
 from compiler.deploy.http_api import MAX_SKEW_S
-from compiler.deploy.life import closing
-from compiler.deploy.pod_commands import OK, failed
+from compiler.deploy.naming import profile_of
+from compiler.deploy.outcome import OK, failed
 from compiler.deploy.proof import Endpoint
 from compiler.deploy.provider import Cloud, CudaPin, GpuOffer, Pod, PodStatus, Provider, Stock, StockQuestion, cuda_key
 from compiler.deploy.provider_errors import Unsupported
 from compiler.deploy.state_file import FOLDER, PodRecord, StateFile, known_profiles
-from compiler.deploy.waiting import cost_usd
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _rows_of(provider: Provider, profile: str, pods: Sequence[Pod], folder: Path
         extra = note if len(ours) == 1 else "one of several pods of this profile: terminate all but one"
         if mine is not None and mine.end_by is not None and now > mine.end_by:
             extra = "its hours (--max-hours) are over: `podwright sweep` ends it"
-        cost = cost_usd(dataclasses.replace(mine, price_usd_h=pod.price_usd_h or mine.price_usd_h), now) if mine and pod.status.bills else None
+        cost = dataclasses.replace(mine, price_usd_h=pod.price_usd_h or mine.price_usd_h).cost_usd(now) if mine and pod.status.bills else None
         rows.append(Row(profile, mine, pod, _is_ready(provider, pod, mine), extra, cost))
     return rows
 
@@ -165,7 +165,7 @@ def _cost_of(provider: Provider, profile: str, file: StateFile, now: float) -> d
     charges = provider.charges(record.id, record.created)
     return {
         "profile": profile, "pod": record.id, "billed_usd": None if charges is None else round(sum(c.usd for c in charges), 4), "records": None if charges is None else len(charges),
-        "estimate_usd": cost_usd(record, now), "usd_per_hour": record.price_usd_h, "seconds": now - record.created,
+        "estimate_usd": record.cost_usd(now), "usd_per_hour": record.price_usd_h, "seconds": now - record.created,
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -19,8 +19,10 @@ from compiler.deploy.http_api import USER_AGENT
 from compiler.deploy.provider import CudaPin, Pod
 from compiler.deploy.watch import Ready
 from compiler.diagnostics import brief, printable
-from compiler.plan import Plan
 from compiler.secrets import masked
+
+if TYPE_CHECKING:
+    from compiler.plan import Plan
 
 # A health question that takes longer is no answer; the provider's proxy itself needs a second or two when nothing listens yet.
 ASK_S = 15.0

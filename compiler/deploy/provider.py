@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Iterator, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from compiler.plan import Plan
+if TYPE_CHECKING:
+    from compiler.plan import Plan
+
 
 Action: TypeAlias = Literal["stop", "start", "restart", "terminate"]
 Cloud: TypeAlias = Literal["SECURE", "COMMUNITY"]

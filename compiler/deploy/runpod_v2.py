@@ -23,7 +23,6 @@ from compiler.deploy.provider import (
 from compiler.deploy.provider_errors import Forbidden, Garbled, Invalid, Missing, ProviderError
 from compiler.deploy.runpod_base import RunpodTransport
 from compiler.deploy.runpod_common import CLOUDS, argv_of, placed, stock, stored_args, v2_fields
-from compiler.targets.runpod import v2
 
 BASE_URL = "https://api.runpod.io"
 # The stream is silent until a line exists: what was logged so far comes at once, so that this much silence is its end.
@@ -53,7 +52,7 @@ class RunpodV2(RunpodTransport):
 
     def write_template(self, wanted: Wanted, existing: Template | None) -> Template:
         """Create the template, or change the existing one."""
-        body = v2.template(wanted.plan, wanted.command)
+        body = _template_body(wanted)
         if existing is None:
             made = template_of(self._sent_container("POST", "/v2/templates", body))
         else:
@@ -67,11 +66,11 @@ class RunpodV2(RunpodTransport):
 
     def template_fields(self, wanted: Wanted) -> Mapping[str, str]:
         """What a template of `wanted` would hold."""
-        return template_fields(v2.template(wanted.plan, wanted.command))
+        return template_fields(_template_body(wanted))
 
     def pod_fields(self, wanted: Wanted) -> Mapping[str, str]:
         """What a pod of `wanted` would hold."""
-        return v2_fields(v2.pod(wanted.plan, wanted.command))
+        return v2_fields(_pod_body(wanted))
 
     def pods(self) -> list[Pod]:
         """All pods of the account that are not terminated, each once: the name of the cursor parameter is not documented, and a server
@@ -90,7 +89,7 @@ class RunpodV2(RunpodTransport):
 
     def create(self, wanted: Wanted, name: str, candidate: Candidate) -> Pod:
         """Ask once for one candidate. An old server that does not know `cmd` gets the same as `args`."""
-        pod = pod_of(self._sent_container("POST", "/v2/pods", placed(v2.pod(wanted.plan, wanted.command), name, candidate)))
+        pod = pod_of(self._sent_container("POST", "/v2/pods", placed(_pod_body(wanted), name, candidate)))
         if pod is None:
             raise Garbled("RunPod's answer to a pod that was created has no id")
         return pod
@@ -155,6 +154,19 @@ class RunpodV2(RunpodTransport):
         if entrypoint or command:
             stored["args"] = stored_args(entrypoint, command)
         return mapping(self.api.send(method, path, body=stored, again=False).body)
+
+
+def _pod_body(wanted: Wanted) -> dict[str, object]:
+    """The bundle's own pod body. Only commands that make one wait for the import."""
+    from compiler.targets.runpod import v2
+
+    return v2.pod(wanted.plan, wanted.command)
+
+
+def _template_body(wanted: Wanted) -> dict[str, object]:
+    from compiler.targets.runpod import v2
+
+    return v2.template(wanted.plan, wanted.command)
 
 
 def _names_arrays(refusal: ProviderError) -> bool:

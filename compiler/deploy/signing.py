@@ -122,8 +122,8 @@ def sign_publication(publication: Publication, key: SigningKey, today: datetime.
     if key.expires is not None and today > key.expires:
         raise SigningKeyExpired(
             f"the signing key {key.public_text[:16]}... expired on {key.expires}",
-            f"This machine says that today is {today}. Nothing was signed or published.",
-            "Set the clock if it is wrong; else make a new key with `podwright keygen --out FILE` and give pods its public key first.",
+            f"Today is {today}. Nothing was signed or published.",
+            "Set this machine's clock if that is not the date; else make a new key with `podwright keygen --out FILE` and give pods its public key first.",
         )
     return sign(publication, key.private)
 

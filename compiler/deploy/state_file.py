@@ -65,6 +65,10 @@ class PodRecord:
     served: float | None = None
     end_by: float | None = None
 
+    def cost_usd(self, now: float) -> float | None:
+        """What the pod has cost since its creation, by its price; None while that is not known."""
+        return None if self.price_usd_h is None else max(0.0, now - self.created) / 3600 * self.price_usd_h
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class State:

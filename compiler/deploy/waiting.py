@@ -72,7 +72,7 @@ class Waiter:
                 now = self._clock.time()
                 step = watch.feed(now, seen)
                 if seen.pod is not None:
-                    self._show(Progress(step, seen.pod, now - began, cost_usd(record, now)))
+                    self._show(Progress(step, seen.pod, now - began, record.cost_usd(now)))
                     if seen.ready is not None and seen.ready.serving:
                         return seen.pod
                 _check_limit(record, now, plan.profile)
@@ -135,11 +135,6 @@ def fresh(before: Sequence[LogLine], tail: Sequence[LogLine]) -> tuple[LogLine, 
 def ready_path(plan: Plan) -> str:
     """Where the endpoint says whether it serves: the bridge's own question, or the engine's."""
     return "/health" if plan.bridge.mode == "off" else "/ready"
-
-
-def cost_usd(record: PodRecord, now: float) -> float | None:
-    """What a pod has cost since its creation, by its price; None while that is not known."""
-    return None if record.price_usd_h is None else max(0.0, now - record.created) / 3600 * record.price_usd_h
 
 
 def _check_limit(record: PodRecord, now: float, profile: str) -> None:

@@ -16,8 +16,8 @@ from compiler.deploy.anthropic_stream import AnthropicStream
 from compiler.deploy.candidates import NothingToAsk, candidates, options, usable
 from compiler.deploy.clock import Pace
 from compiler.deploy.display import duration
-from compiler.deploy.finding import http_port, profile_of
-from compiler.deploy.offer import differences, is_name_of, unique_name
+from compiler.deploy.naming import http_port, is_name_of, profile_of, unique_name
+from compiler.deploy.offer import differences
 from compiler.deploy.provider import CudaPin, GpuOffer, LogLine, Pod, PodStatus, Stock, Wanted, cuda_key
 from compiler.deploy.troubles import PodTrouble
 from compiler.deploy.waiting import fresh

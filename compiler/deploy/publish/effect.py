@@ -1,0 +1,55 @@
+"""What a running pod will do with a manifest: the same decision that the pod itself makes, made beforehand. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+from pod.contract import Manifest
+
+# Steps of a reload during which the engine does not serve; those before happen while the old one goes on (pod.supervisor.state.STEPS).
+OUTAGE_STEPS = ("drain", "stop", "prepare", "start", "prove")
+
+
+class Effect(enum.StrEnum):
+    """What happens in a pod, the cheapest first."""
+
+    NOTHING = "nothing"
+    SETTINGS = "supervisor only"
+    BRIDGE = "bridge reload"
+    ENGINE = "engine restart"
+    POD = "impossible in place"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outage:
+    """How long the endpoint makes clients wait, in seconds, and how that is known."""
+
+    seconds: float
+    source: str
+
+
+def effect_between(old: Manifest, new: Manifest, engine: str | None = None) -> Effect:
+    """What a pod that runs `old` does with `new`. `engine` is the one of a swap set that it serves now."""
+    before, after = old.bridge, new.bridge
+    if old.pod != new.pod or (before.mode == "off") != (after.mode == "off") or (before.host, before.port) != (after.host, after.port):
+        return Effect.POD
+    if _served(old, engine) != _served(new, engine) or old.kv_store != new.kv_store:
+        return Effect.ENGINE
+    groups = old.changes(new)
+    return Effect.BRIDGE if "bridge" in groups else Effect.SETTINGS if groups else Effect.NOTHING
+
+
+def _served(manifest: Manifest, engine: str | None) -> object:
+    """Name and launch of what serves after `manifest` was taken over: the engine of now where it is still in the set."""
+    engines = [manifest.engine, *(manifest.swap.others if manifest.swap else ())]
+    chosen = next((e for e in engines if e.name == engine), manifest.engine)
+    return chosen.name, chosen.launch
+
+
+def measured_outage(phases: Mapping[str, float]) -> Outage | None:
+    """The outage of a reload by what this pod took for the same steps at its last start; None before it has served."""
+    if "start" not in phases or "prove" not in phases:
+        return None
+    return Outage(sum(seconds for step, seconds in phases.items() if step in OUTAGE_STEPS), "measured by this pod at its last start")
