@@ -29,7 +29,7 @@ def tokenize_request(body: Any, settings: Settings, names: Names, pdf: PdfReader
     asked: dict[str, Any] = {"model": reading.match.upstream_name, "messages": chat_messages(reading), **fields}
     if level is not None:
         asked["chat_template_kwargs"] = {**asked.get("chat_template_kwargs", {}), "reasoning_effort": level}
-    if reading.tools and reading.choice.kind != "none":
+    if reading.tools:  # also with tool_choice none: the engine leaves them in the prompt then, unless a flag of its own says otherwise
         asked["tools"] = [chat_tool(tool) for tool in reading.tools]
     return Translation(asked, turn_of(reading, body, settings, False), reading.match.model, tuple(reading.notes))
 

@@ -7,10 +7,11 @@ import re
 from typing import Any
 
 import pytest
-from pod.bridge import errors
+from pod.bridge import count, errors
 from pod.bridge.calls import client_id, engine_id
 from pod.bridge.errors import InvalidRequestError, from_event, from_upstream
 from pod.bridge.events import MessageStream
+from pod.bridge.models import Names
 from pod.bridge.native import mended_message
 from pod.bridge.turn import Turn
 
@@ -18,7 +19,7 @@ from tests.unit.pod.bridge.chunks import DONE, call, calling, chunk, run
 from tests.unit.pod.bridge.legal import frames_of
 from tests.unit.pod.bridge.net import REQUEST, STREAMED, Asked, Engine, Got, Peer, pair
 from tests.unit.pod.bridge.net import run as run_work
-from tests.unit.pod.bridge.test_requests import messages_of, translated
+from tests.unit.pod.bridge.test_requests import RUN, SETTINGS, messages_of, translated
 
 TOOL_ENDING = chunk({}, "tool_calls")
 
@@ -269,6 +270,13 @@ def test_null_keys_of_a_schema_are_left_out() -> None:
     tool = {"name": "run", "input_schema": {"type": "object", "properties": {}, "required": None}}
     made = translated(messages=[{"role": "user", "content": "a"}], tools=[tool]).body["tools"][0]["function"]
     assert made["parameters"] == {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize("kind", ["none", "auto", "any"])
+def test_a_count_has_the_tools_that_the_prompt_will_have(kind: str) -> None:
+    body = {"model": "any", "messages": [{"role": "user", "content": "hi"}], "tools": [RUN], "tool_choice": {"type": kind}}
+    counted = count.tokenize_request(body, SETTINGS, Names(SETTINGS.models)).body
+    assert counted["tools"] == translated(**body).body["tools"]
 
 
 # --- over sockets
