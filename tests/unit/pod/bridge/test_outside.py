@@ -274,7 +274,7 @@ def test_null_keys_of_a_schema_are_left_out() -> None:
 
 @pytest.mark.parametrize("kind", ["none", "auto", "any"])
 def test_a_count_has_the_tools_that_the_prompt_will_have(kind: str) -> None:
-    body = {"model": "any", "messages": [{"role": "user", "content": "hi"}], "tools": [RUN], "tool_choice": {"type": kind}}
+    body: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": "hi"}], "tools": [RUN], "tool_choice": {"type": kind}}
     counted = count.tokenize_request(body, SETTINGS, Names(SETTINGS.models)).body
     assert counted["tools"] == translated(**body).body["tools"]
 
