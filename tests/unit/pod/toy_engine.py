@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -30,6 +31,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--worker", action="store_true", help="fork a worker that leaves the group and outlives its parent")
     parser.add_argument("--wedge-file", help="while this file exists, generations hang and /health stays green")
     parser.add_argument("--answer", default=" eight", help="what every completion says")
+    parser.add_argument("--compile", action="store_true", help="leave a file where compiled graphs are kept")
     parser.add_argument("--generate-s", type=float, default=0.0, help="seconds that a generation takes")
     return parser.parse_args(words)
 
@@ -100,6 +102,14 @@ def handler(toy: Toy) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+def compiled(root: str) -> None:
+    """Compile what is not there, and say which it was."""
+    graph = Path(root, "torch_compile_cache", "graph.py")
+    print(f"compiled graphs {'found' if graph.exists() else 'made'}", flush=True)
+    graph.parent.mkdir(parents=True, exist_ok=True)
+    graph.write_text("graph")
+
+
 def main() -> None:
     """One life."""
     flags = options()
@@ -112,6 +122,8 @@ def main() -> None:
         print(f"worker {worker.pid}", flush=True)
     if flags.exit_at_start is not None:
         sys.exit(flags.exit_at_start)
+    if flags.compile:
+        compiled(os.environ["VLLM_CACHE_ROOT"])
     time.sleep(flags.slow_start)
     server = ThreadingHTTPServer((flags.host, flags.port), handler(Toy(flags)))
     server.daemon_threads = True

@@ -41,20 +41,24 @@ class Mirroring:
         while True:
             await asyncio.sleep(LOOK_S)
             state = self._state()
-            settings = state.target.manifest.supervisor.journal
-            if settings != self._settings:
-                self._settings = settings
-                self._schedule = mirror.Schedule(settings.boot_period_s, settings.period_s) if settings and self._environ.get("HF_TOKEN") else None
-                self.last = "waiting" if self._schedule else "off: no token" if settings else "off"
+            self._configure(state)
             if self._schedule is not None and not state.stopping and self._schedule.due(time.monotonic(), _kind(state)):
-                await self._copied(self._schedule, settings.repo if settings else "", state)
+                await self._copied(self._schedule, self._settings.repo, state)
 
     async def copy(self) -> None:
         """A copy now: afterwards there may be no pod to ask."""
-        settings = self._state().target.manifest.supervisor.journal
-        if self._schedule is not None and settings is not None:
-            self._schedule.due(time.monotonic(), _kind(self._state()))
-            await self._copied(self._schedule, settings.repo, self._state())
+        state = self._state()
+        self._configure(state)
+        if self._schedule is not None:
+            self._schedule.due(time.monotonic(), _kind(state))
+            await self._copied(self._schedule, self._settings.repo, state)
+
+    def _configure(self, state: State) -> None:
+        settings = state.target.manifest.supervisor.journal
+        if settings != self._settings:
+            self._settings = settings
+            self._schedule = mirror.Schedule(settings.boot_period_s, settings.period_s) if settings and self._environ.get("HF_TOKEN") else None
+            self.last = "waiting" if self._schedule else "off: no token" if settings else "off"
 
     async def _copied(self, schedule: mirror.Schedule, repo: str, state: State) -> None:
         text = await self._document(state)

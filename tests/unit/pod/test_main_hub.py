@@ -1,0 +1,137 @@
+"""A living runtime and a Hub over HTTP: weights, compile cache, journal."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pod.contract import CompileCache, Fetch, Journal, KvStore, Manifest, Swap
+
+from tests.hub_server import Hub, hub_server
+from tests.unit.pod.living import free_port, living, toy_manifest
+from tests.unit.pod.manifests import with_launch
+from tests.unit.pod.test_main_follow import FOLLOW, PUBLIC, World
+
+MODEL = {"config.json": b"{}", "tokenizer.json": b"{}", "model.bin": b"w" * 100_000}
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with hub_server() as server:
+        server.create("me/pods")
+        server.create("o/model")
+        server.commit("o/model", MODEL)
+        yield server
+
+
+def environ(hub: Hub, folder: Path) -> dict[str, str]:
+    return {**hub.env(), "KEYS": PUBLIC, "HF_HOME": str(folder / "hf"), "VLLM_CACHE_ROOT": str(folder / "compiled")}
+
+
+def manifest_for(*flags: str, repo: str | None = None, **supervisor: Any) -> Manifest:
+    manifest = toy_manifest(*flags, port=free_port(), endpoint=free_port())
+    manifest = dataclasses.replace(manifest, supervisor=dataclasses.replace(manifest.supervisor, follow=FOLLOW, **supervisor))
+    return with_launch(manifest, fetch=(Fetch("model", repo, None, None),)) if repo else manifest
+
+
+def kinds(pod: Any, kind: str) -> list[str]:
+    return [line["message"] for line in pod.ask("GET", "/journal?lines=500")[1]["lines"] if line["kind"] == kind]
+
+
+def test_weights_are_brought_and_then_the_hub_is_not_asked(tmp_path: Path, hub: Hub) -> None:
+    with living(tmp_path, manifest_for(repo="o/model"), environ(hub, tmp_path)) as pod:
+        pod.serves()
+        assert list((tmp_path / "hf" / "hub").rglob("model.bin"))
+        assert any("not asked" in message for message in kinds(pod, "offline"))
+
+
+def test_a_model_that_does_not_exist_is_fatal_until_a_publication_names_another(tmp_path: Path, hub: Hub) -> None:
+    bad = manifest_for(repo="o/nothing")
+    with living(tmp_path, bad, environ(hub, tmp_path)) as pod:
+        status = pod.until(lambda s: s["state"] == "fatal", "fatal")
+        assert status["fatal"]["code"] == "not-found" and "o/nothing" in status["fatal"]["cause"]
+        world = World(pod, hub, bad)
+        good = with_launch(bad, fetch=(Fetch("model", "o/model", None, None),))
+        world.publish(good)
+        world.takes_over(good)
+
+
+def test_a_publication_whose_weights_do_not_exist_never_stops_the_service(tmp_path: Path, hub: Hub) -> None:
+    manifest = manifest_for()
+    with living(tmp_path, manifest, environ(hub, tmp_path)) as pod:
+        first = pod.serves()["engine_pid"]
+        world = World(pod, hub, manifest)
+        world.publish(with_launch(manifest, fetch=(Fetch("model", "o/nothing", None, None),)))
+        status = pod.until(lambda s: s["quarantined"], "quarantined")
+        assert status["engine_pid"] == first and status["state"] == "serving"
+
+
+def test_weights_of_the_others_are_preloaded_after_the_first_service(tmp_path: Path, hub: Hub) -> None:
+    manifest = manifest_for()
+    other = dataclasses.replace(manifest.engine, name="q", launch=dataclasses.replace(manifest.engine.launch, fetch=(Fetch("model", "o/model", None, None),)))
+    with living(tmp_path, dataclasses.replace(manifest, swap=Swap((other,), True)), environ(hub, tmp_path)) as pod:
+        pod.until(lambda s: any(line["kind"] == "preload" for line in s["last"]), "preloaded")
+        assert kinds(pod, "preload") == ["weights of q: whole"]
+
+
+def test_compiled_graphs_travel_from_one_pod_to_the_next(tmp_path: Path, hub: Hub) -> None:
+    manifest = manifest_for("--compile", compile_caches={"p": CompileCache("me/graphs", "k", {"model": "m", "gpu": "none"})})
+    for name, outcome in (("one", "made"), ("two", "found")):
+        folder = tmp_path / name
+        folder.mkdir()
+        with living(folder, manifest, environ(hub, folder)) as pod:
+            pod.serves()
+            assert f"compiled graphs {outcome}" in (folder / "state" / "logs" / "engine.log").read_text()
+            wanted = "published" if outcome == "made" else "known"
+            pod.until(lambda s, wanted=wanted: any(message.startswith(wanted) for message in kinds(pod, "compile-cache")), wanted)  # type: ignore[misc]
+            assert pod.end() == 0
+
+
+def test_the_journal_is_copied_and_holds_no_secret(tmp_path: Path, hub: Hub) -> None:
+    hub.create("me/journal")
+    manifest = manifest_for(journal=Journal("me/journal", 1.0, 1.0))
+    with living(tmp_path, manifest, {**environ(hub, tmp_path), "RUNPOD_POD_ID": "pod1"}) as pod:
+        pod.serves()
+        pod.until(lambda s: "copied" in s["mirror"], "copied")
+        text = hub.read("me/journal", "state/pod1.log").decode()
+        assert "pod pod1" in text and "booting" in text + "booting" and "k3y-for-tests" not in text and "hf_writer" not in text
+
+
+def test_a_fatal_end_is_copied_before_the_spend_ends(tmp_path: Path, hub: Hub) -> None:
+    hub.create("me/journal")
+    manifest = manifest_for("--exit-at-start", "1", journal=Journal("me/journal", 600.0, 600.0))
+    watchdog = dataclasses.replace(manifest.supervisor.watchdog, crash_loop_restarts=1)
+    manifest = dataclasses.replace(manifest, supervisor=dataclasses.replace(manifest.supervisor, watchdog=watchdog))
+    with living(tmp_path, manifest, {**environ(hub, tmp_path), "RUNPOD_POD_ID": "pod1"}) as pod:
+        pod.until(lambda s: any(line["kind"] == "spend" for line in s["last"]), "end of the spend")
+        assert "state: fatal" in hub.read("me/journal", "state/fatal-pod1.log").decode()
+
+
+def test_the_engine_waits_for_its_kv_store_which_outlives_it(tmp_path: Path, hub: Hub) -> None:
+    port = free_port()
+    store = KvStore((sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"), 1, 16, port, free_port())
+    manifest = dataclasses.replace(manifest_for(), kv_store=store)
+    with living(tmp_path, manifest, environ(hub, tmp_path)) as pod:
+        status = pod.serves()
+        first = {child["role"]: child["pid"] for child in status["children"]}
+        assert "kv-store" in first
+        world = World(pod, hub, manifest)
+        new = with_launch(manifest, argv=(*manifest.engine.launch.argv, "--slow-start", "0.1"))
+        world.publish(new)
+        second = {child["role"]: child["pid"] for child in world.takes_over(new)["children"]}
+        assert second["kv-store"] == first["kv-store"] and second["engine"] != first["engine"]
+        without = dataclasses.replace(new, kv_store=None)
+        world.publish(without)
+        assert "kv-store" not in {child["role"] for child in world.takes_over(without)["children"]}
+
+
+def test_a_kv_store_that_does_not_start_is_fatal(tmp_path: Path, hub: Hub) -> None:
+    store = KvStore((sys.executable, "-c", "raise SystemExit(3)"), 1, 16, free_port(), free_port())
+    with living(tmp_path, dataclasses.replace(manifest_for(), kv_store=store), environ(hub, tmp_path)) as pod:
+        status = pod.until(lambda s: s["state"] == "fatal", "fatal")
+        assert status["fatal"]["code"] == "kv-store" and "k3y" not in json.dumps(status)
