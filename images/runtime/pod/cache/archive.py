@@ -27,7 +27,7 @@ from pod.cache.manifest import LARGEST_MANIFEST, NAME, ArchiveError, CacheManife
 
 # The largest cache of the source deployments had 1.2 GB. More than this is no compile cache, or somebody's bomb.
 MOST_BYTES = 8 << 30
-# Of vLLM 0.27.1's cache on a CPU, level 6 makes 15 % fewer bytes in twice the time, level 9 17 % fewer in five times the time.
+# Of 877 MiB of compiled code level 1 leaves 339 MiB and level 6 leaves 309, for 2.3 times the processor's time.
 GZIP_LEVEL = 1
 # Left free beside an unpacked cache, for the engine's own logs and compilations.
 RESERVE_BYTES = 1 << 30
