@@ -113,16 +113,7 @@ def image_notes(plan: Plan) -> list[str]:
 
 def _missing_notes(plan: Plan) -> list[str]:
     """What the plan holds and this version of the runtime does not do yet, so that nobody rents a pod for it."""
-    wanted = (
-        (plan.bridge.mode != "off", f"the bridge: the engine itself answers on port {plan.network.endpoint_port}, without pings, translation or thinking budgets"),
-        (plan.publish.repo is not None, "following what is published"),
-        (plan.journal is not None, "the journal"),
-        (plan.compile_cache is not None, "the compile cache"),
-        (plan.swap is not None, "swapping models: only the first one is served"),
-        (plan.desktop is not None, "starting the desktop"),
-        (True, "the watchdog"),
-    )
-    return [note for holds, note in wanted if holds]
+    return ["starting the desktop"] if plan.desktop is not None else []
 
 
 def _connect_notes(plan: Plan) -> list[str]:
@@ -156,9 +147,9 @@ def _tables(plan: Plan) -> Iterable[_Table]:
 
 
 def _acts_on(override: Override, option: str | None) -> str:
-    """What a lever changes: an engine option, a phase of the bootstrap, or nothing yet."""
+    """What a lever changes: an engine option, something that the runtime does, or a phase of the bootstrap."""
     if override.setting.startswith("runtime."):
-        return "nothing in this runtime version; it is logged"
+        return "the runtime"
     return code(option) if option else "the bootstrap"
 
 
