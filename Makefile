@@ -12,7 +12,6 @@ SOAK_SECONDS ?= 1800
 podwright = $(BIN)/podwright
 options = $(if $(SPECS),--specs $(SPECS))
 real := real_engine or real_docker or linters or runpod_schema or real_client or real_sdk
-real_folders := tests/integration tests/unit/pod
 fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help
@@ -82,7 +81,7 @@ check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
 	@$(podwright) schema --check
 
 check-real: $(VENV)/.dev build-all ## Check bundles and the runtime with real parts: engine, Docker, linters, RunPod's schema, clients.
-	@$(BIN)/python -m pytest -v -rs -p no:xdist -m "$(real)" $(real_folders)
+	@$(BIN)/python -m pytest -v -rs -p no:xdist -m "$(real)"
 
 docs: $(VENV)/.runtime ## Write the generated pages and schemas.
 	@$(podwright) docs
