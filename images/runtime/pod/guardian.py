@@ -6,6 +6,7 @@ so it may be PID 1. It decides nothing else and imports little, because nothing 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -21,6 +22,8 @@ from pod.folders import StateFolder
 LISTEN_FD = 3
 # The supervisor's exit codes that are no failure.
 STOPPED, HAND_OVER = 0, 75
+# Another runtime works in the same folder: two would adopt and end each other's processes.
+OCCUPIED = 69
 # Pauses before the supervisor is started again: the first death may be anything, a row of them is a fault in the program.
 PAUSES_S = (0.0, 0.5, 2.0, 5.0, 10.0)
 # A supervisor that lived this long was in order when it started.
@@ -178,5 +181,17 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
+def main() -> int:
+    """The exit code of one guardian in its folder."""
+    folder = folders.state_folder(os.environ)
+    lock = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        say(f"another runtime works in {folder.path}; end it, or set {folders.STATE_ENV} to another folder")
+        return OCCUPIED
+    return Guardian(Path(sys.argv[1]), os.environ, folder).run()
+
+
 if __name__ == "__main__":
-    sys.exit(Guardian(Path(sys.argv[1]), os.environ, folders.state_folder(os.environ)).run())
+    sys.exit(main())

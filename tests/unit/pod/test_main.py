@@ -6,6 +6,7 @@ import concurrent.futures
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -127,16 +128,25 @@ def test_a_lever_with_a_wrong_value_keeps_the_container_open(tmp_path: Path) -> 
         assert pod.until(lambda s: s["state"] == "fatal", "fatal")["fatal"]["code"] == "lever"
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_named_and_waited_for(tmp_path: Path) -> None:
     manifest = manifest_for()
-    import socket
+    other = socket.socket()
+    other.bind(("127.0.0.1", manifest.engine.launch.port))
+    other.listen()
+    with living(tmp_path, manifest) as pod:
+        status = pod.until(lambda s: s["state"] == "fatal", "fatal")
+        assert status["fatal"]["code"] == "port-taken" and str(manifest.engine.launch.port) in status["fatal"]["cause"]
+        other.close()
+        pod.serves()
 
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", manifest.engine.launch.port))
-        other.listen()
-        with living(tmp_path, manifest) as pod:
-            status = pod.until(lambda s: s["state"] == "fatal", "fatal")
-            assert status["fatal"]["code"] == "port-taken" and str(manifest.engine.launch.port) in status["fatal"]["cause"]
+
+def test_two_runtimes_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for()) as pod:
+        first = pod.serves()
+        command = [sys.executable, "-m", "pod", "--manifest", str(pod.file), "run"]
+        second = subprocess.run(command, env=pod.environ, capture_output=True, text=True, timeout=30)
+        assert second.returncode == 69 and "another runtime works" in second.stderr
+        assert pod.serves()["engine_pid"] == first["engine_pid"]
 
 
 def test_a_program_that_does_not_exist(tmp_path: Path) -> None:

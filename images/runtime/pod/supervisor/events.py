@@ -8,7 +8,7 @@ from typing import Literal
 from pod.supervisor.state import Step, Target
 
 # Kinds of failure after which trying the same again later may help.
-PASSING = frozenset(("offline", "network", "timeout", "error"))
+PASSING = frozenset(("offline", "network", "timeout", "error", "port-taken"))
 
 
 @dataclasses.dataclass(frozen=True)
