@@ -27,7 +27,7 @@ from pod.supervisor.mirroring import Mirroring
 from pod.supervisor.proofs import proof_answer
 from pod.supervisor.real import Real
 from pod.supervisor.spend import spend_of
-from pod.supervisor.state import State
+from pod.supervisor.state import State, Target
 from pod.supervisor.views import Clock, engine_document, status_document, swap_answer
 from pod.supervisor.watching import Watching
 
@@ -46,6 +46,7 @@ class Supervisor:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._written: dict[Path, str] = {}
+        self._shown: Target | None = None
         self.phases: dict[str, float] = {}
         self.real = Real(folder, environ, folders.nonce(folder), self.post, self.note, spend_of(environ), self._finish)
         self.watching = Watching(self.real.children, self.real.steps, self.post, lambda: self.state, lambda: self.real.steps.reader.boot)
@@ -154,8 +155,10 @@ class Supervisor:
             self.following.taken = self.following.offered  # dealt with; until now a supervisor that dies would be handed it again
         memory = saved(self.state, self._given, self.following.taken)
         self._write(self._folder.memory_file, memory, memory)
-        manifest = self.state.target.manifest.to_json()
-        self._write(self._folder.manifest_file, manifest, manifest)
+        if self.state.target is not self._shown:
+            self._shown = self.state.target
+            manifest = self._shown.manifest.to_json()
+            self._write(self._folder.manifest_file, manifest, manifest)
 
     def _write(self, path: Path, compared: Any, data: Any) -> None:
         text = json.dumps(compared, sort_keys=True)

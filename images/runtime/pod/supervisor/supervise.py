@@ -7,7 +7,9 @@ import contextlib
 import gc
 import os
 import time
+import traceback
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pod import folders
@@ -19,6 +21,9 @@ from pod.levers import LeverError
 from pod.supervisor.loop import Supervisor
 from pod.supervisor.memory import keep_manifest, restored, taken_of, target_of
 from pod.supervisor.state import Fatal, State, Target
+
+THREADS = 24
+FAULT = 70
 
 
 def supervise(path: Path, environ: Mapping[str, str]) -> int:
@@ -32,8 +37,14 @@ def supervise(path: Path, environ: Mapping[str, str]) -> int:
     gc.freeze()  # what was imported stays: the collector need not look at it again
     with asyncio.Runner() as runner:
         async def life() -> int:
+            # Threads that wait for an engine that hangs (a proof: 300 s) must not keep the one from working that stops it.
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
             supervisor = Supervisor(state, folder, environ, given, taken_of(folders.read_json(folder.memory_file)), journal)
-            code = await supervisor.run()
+            try:
+                code = await supervisor.run()
+            except Exception:
+                traceback.print_exc()
+                code = FAULT
             # Threads may still wait for an engine that is gone; nothing that they could say matters any more.
             os._exit(code)
 
