@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from pod.bridge import errors
+from pod.bridge.engine_answer import Answer
 from pod.bridge.errors import ApiError
 from pod.bridge.exchange import Exchange
 from pod.bridge.keepalive import PingStream
 from pod.bridge.stats import Record
-from pod.bridge.upstream import Answer
 
 HEAD = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", "x-accel-buffering": "no"}
 # Until then an engine's refusal keeps its status; Claude Code and proxies wait 15 s for a first byte.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pod.bridge import count, errors, native, requests_editing, size, translate
 from pod.bridge.answers import Usage, id_in
 from pod.bridge.codec import BadJsonError, dumps, loads
+from pod.bridge.engine_answer import Answer
 from pod.bridge.engines import Engines
 from pod.bridge.errors import ApiError
 from pod.bridge.events import MessageStream
@@ -25,7 +26,6 @@ from pod.bridge.pdf import PdfReader, pdf_reader
 from pod.bridge.settings import Settings
 from pod.bridge.stats import Record
 from pod.bridge.translate import Translation
-from pod.bridge.upstream import Answer
 
 MAX_ERROR = 1 << 20
 # Counting a prompt of a million tokens took an engine's tokenizer seconds, never a minute.

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from pod.bridge import errors
 from pod.bridge.codec import dumps
+from pod.bridge.engine_answer import Answer
 from pod.bridge.engines import Engines
 from pod.bridge.errors import ApiError
 from pod.bridge.exchange import Exchange, Request
@@ -19,7 +20,6 @@ from pod.bridge.keepalive import PingStream
 from pod.bridge.live import HEAD, Live, Sweep
 from pod.bridge.settings import Settings
 from pod.bridge.translate import parsed_body
-from pod.bridge.upstream import Answer
 
 # Headers that belong to one connection, or that the bridge writes itself: the engine's are not handed on.
 _OWN = frozenset((

@@ -10,11 +10,12 @@ import asyncio
 import importlib
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from pod.bridge import errors
+from pod.bridge.engine_answer import Answer
 from pod.bridge.errors import ApiError
 from pod.bridge.packing import Unpack, unpacker
 
@@ -29,102 +30,13 @@ MAX_KEPT = 64
 # may be what ended the engine: it is not sent again.
 DEAD_S = 1.0
 MAX_REQUESTS = 1024
-# A whole answer that is larger than this is no answer of an engine.
-MAX_ANSWER = 256 << 20
-
-OnData = Callable[[bytes], None]
-OnEnd = Callable[[ApiError | None], None]
+# The most that one connection's bytes are worked on before others get their turn: a fast engine hands over a quarter of a megabyte
+# at once, which is milliseconds of work, times the number of its streams.
+SLICE = 8192
 
 
 class _DeadError(Exception):
     """A kept connection was closed before it answered."""
-
-
-class Answer:
-    """An engine's answer whose head has come. One of `listen` and `read` takes its body; `cancel` ends it at once, which an
-    engine takes as an order to stop generating."""
-
-    def __init__(self, connection: _Connection, status: int, headers: Mapping[str, str]) -> None:
-        self.status, self.headers = status, headers
-        self._connection: _Connection | None = connection
-        self._early: list[bytes] = []
-        self._is_ended = False
-        self._error: ApiError | None = None
-        self._on_data: OnData | None = None
-        self._on_end: OnEnd | None = None
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the body is a stream of events."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
-
-    def listen(self, on_data: OnData, on_end: OnEnd) -> None:
-        """Hands the body on from now: bytes in any cut, then its end, with an error where it was cut off."""
-        early, self._early = self._early, []
-        self._on_data, self._on_end = on_data, on_end
-        if early:
-            on_data(b"".join(early))
-        if self._is_ended and self._on_end is not None:
-            on_end(self._error)
-
-    async def read(self, limit: int = MAX_ANSWER) -> bytes:
-        """The whole body. Raises ApiError where it is cut off or larger than the limit in bytes."""
-        done: asyncio.Future[ApiError | None] = asyncio.get_running_loop().create_future()
-        pieces: list[bytes] = []
-        size = 0
-
-        def on_data(data: bytes) -> None:
-            nonlocal size
-            size += len(data)
-            if size <= limit:
-                pieces.append(data)
-            elif not done.done():
-                done.set_result(ApiError(502, f"The engine's answer is larger than {limit} bytes."))
-
-        def on_end(error: ApiError | None) -> None:
-            if not done.done():
-                done.set_result(error)
-
-        self.listen(on_data, on_end)
-        try:
-            error = await done
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        if error is not None:
-            self.cancel()
-            raise error
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def pause(self, is_paused: bool) -> None:
-        """Stops reading from the engine, or goes on."""
-        if self._connection is not None:
-            self._connection.pause(is_paused)
-
-    def cancel(self) -> None:
-        """Ends the connection, and with it the generation; nothing is handed on any more."""
-        self._on_data = self._on_end = None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.abort()
-
-    # --- called by the connection
-
-    def data(self, data: bytes) -> None:
-        """A piece of the body."""
-        if self._on_data is not None:
-            self._on_data(data)
-        else:
-            self._early.append(data)
-
-    def end(self, error: ApiError | None) -> None:
-        """The body's end."""
-        self._connection = None
-        self._is_ended, self._error = True, error
-        on_end, self._on_data, self._on_end = self._on_end, None, None
-        if on_end is not None:
-            on_end(error)
-            self._on_data = None
 
 
 class _Connection(asyncio.Protocol):
@@ -137,6 +49,7 @@ class _Connection(asyncio.Protocol):
         self._answer: Answer | None = None
         self._is_paused = False
         self._is_complete = False
+        self._rest = memoryview(b"")
         self.is_used = False
         self.is_closed = False
         self.kept_since = 0.0
@@ -146,7 +59,7 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._fields: dict[str, str] = {}
         self._body: list[bytes] = []
-        self._is_complete = False
+        self._is_complete = self._can_keep = False
         self._odd: ApiError | None = None
         self._unpack: Unpack | None = None
         self._answer = None
@@ -182,6 +95,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._is_complete = self._answer is not None
+        self._can_keep = self._parser.should_keep_alive()  # the parser knows it now, and has forgotten it afterwards
 
     # --- transport
 
@@ -189,6 +103,28 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        if len(data) <= SLICE and not self._rest:
+            self._received(data)
+            return
+        self._rest = memoryview(bytes(self._rest) + data if self._rest else data)
+        self._transport.pause_reading()
+        if not self._is_paused:
+            self._slice()
+
+    def _slice(self) -> None:
+        """Works on some of what came, and lets others have their turn before the next."""
+        if self.is_closed or self._is_paused or not self._rest:
+            return
+        some, self._rest = self._rest[:SLICE], self._rest[SLICE:]
+        self._received(some)
+        if self.is_closed or self._is_paused:
+            return
+        if self._rest:
+            asyncio.get_running_loop().call_soon(self._slice)
+        else:
+            self._transport.resume_reading()
+
+    def _received(self, data: bytes | memoryview) -> None:
         if self._head is None:  # bytes that nobody asked for
             self.abort()
             return
@@ -220,11 +156,14 @@ class _Connection(asyncio.Protocol):
         if answer is None or self.is_closed:
             return
         self.is_used = True
-        keep = self._parser.should_keep_alive() and not self._is_paused
+        keep = self._can_keep and not self._is_paused and not self._rest
         self._pool.done(self, keep=keep)
         answer.end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        rest, self._rest = self._rest, memoryview(b"")
+        if rest and not self.is_closed:
+            self._received(rest)
         if self.is_closed:
             return
         is_sized = "content-length" in self._fields or "transfer-encoding" in self._fields if self._answer is not None else True
@@ -259,6 +198,8 @@ class _Connection(asyncio.Protocol):
         self._is_paused = is_paused
         if is_paused:
             self._transport.pause_reading()
+        elif self._rest:
+            self._slice()
         else:
             self._transport.resume_reading()
 

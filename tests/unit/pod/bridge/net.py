@@ -174,8 +174,10 @@ class Client:
         if "content-length" in got.headers:
             got.body = b"" if method == "HEAD" else await self.reader.readexactly(int(got.headers["content-length"]))
             return got
+        pieces = []
         while piece := await self.piece():
-            got.body += piece
+            pieces.append(piece)
+        got.body = b"".join(pieces)
         return got
 
     async def until(self, text: bytes) -> Got:
