@@ -21,7 +21,9 @@ from compiler.cli_bridge import bridge
 from compiler.cli_deploy import register as register_deploy
 from compiler.cli_engine import engine_app
 from compiler.cli_keys import keygen
+from compiler.cli_local import local
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
+from compiler.cli_publish import register as register_publish
 from compiler.command_support import (
     Exit,
     chosen_profiles,
@@ -49,7 +51,9 @@ app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None,
 app.add_typer(engine_app, name="engine")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)(bridge)
 app.command()(keygen)
+app.command()(local)
 register_deploy(app)
+register_publish(app)
 
 
 

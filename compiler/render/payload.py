@@ -30,6 +30,12 @@ def render_payload(plan: Plan, files: Mapping[str, bytes], manifest: Artifact) -
     return Artifact("payload.tar.bz2", bz2.compress(_tar(members), 9))
 
 
+def render_runtime(files: Mapping[str, bytes]) -> Artifact:
+    """The pod's own program alone, for running pods to take over: it changes only with the program, never with a manifest."""
+    members = {path: (content, 0o644) for path, content in files.items() if path.startswith("runtime/pod/") and "__pycache__" not in path}
+    return Artifact("runtime.tar.bz2", bz2.compress(_tar(members), 9))
+
+
 def embedded(payload: Artifact) -> str | None:
     """The archive as lines of base64 when a start command can carry it, else None: then the pod fetches it."""
     text = base64.encodebytes(payload.content).decode("ascii")

@@ -35,14 +35,15 @@ def effect_between(old: Manifest, new: Manifest, engine: str | None = None) -> E
     before, after = old.bridge, new.bridge
     if old.pod != new.pod or (before.mode == "off") != (after.mode == "off") or (before.host, before.port) != (after.host, after.port):
         return Effect.POD
-    if _served(old, engine) != _served(new, engine) or old.kv_store != new.kv_store:
+    swapped_in = engine if engine != old.engine.name else None
+    if _served(old, swapped_in) != _served(new, swapped_in) or old.kv_store != new.kv_store:
         return Effect.ENGINE
     groups = old.changes(new)
     return Effect.BRIDGE if "bridge" in groups else Effect.SETTINGS if groups else Effect.NOTHING
 
 
 def _served(manifest: Manifest, engine: str | None) -> object:
-    """Name and launch of what serves after `manifest` was taken over: the engine of now where it is still in the set."""
+    """Name and launch of what serves under `manifest`: an engine that clients swapped in stays as long as it is in the set."""
     engines = [manifest.engine, *(manifest.swap.others if manifest.swap else ())]
     chosen = next((e for e in engines if e.name == engine), manifest.engine)
     return chosen.name, chosen.launch

@@ -185,7 +185,7 @@ def _check_sizes(files: Mapping[str, bytes]) -> None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without huggingface_hub's progress bars, which say nothing of uploads that take a second."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     were = are_progress_bars_disabled()
     disable_progress_bars()

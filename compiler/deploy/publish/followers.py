@@ -1,0 +1,110 @@
+"""Which pods follow a profile, and each of them seen once: the provider's word, and the pod's own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+
+from pod.contract import Manifest
+
+from compiler.deploy.connection import Transport, connected
+from compiler.deploy.finding import matching
+from compiler.deploy.provider import PodStatus
+from compiler.deploy.provider_errors import KeyMissing
+from compiler.deploy.publish.effect import Effect, Outage, effect_between, measured_outage
+from compiler.deploy.publish.pods import PodClient, Report, Unseen
+from compiler.deploy.publish.release import Release
+from compiler.deploy.refusals import EndpointKeyMissing, WrongTarget
+from compiler.deploy.state_file import StateFile
+from compiler.plan import Plan
+
+_AWAY = (PodStatus.EXITED, PodStatus.ERROR, PodStatus.TERMINATED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Follower:
+    """One pod. `seen` is its own word; `manifest` is what it has in force, None where nobody can tell. `away`: it is not running now."""
+
+    name: str
+    client: PodClient
+    seen: Report | Unseen
+    manifest: Manifest | None
+    away: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Forecast:
+    """What one pod will do with a release. `effect` is None where its manifest is not known. `failed_before` says why it went back from
+    this very manifest once, so that it refuses it now."""
+
+    follower: Follower
+    effect: Effect | None
+    outage: Outage | None
+    runtime: bool
+    failed_before: str = ""
+
+    @property
+    def busy(self) -> int:
+        """Requests that run or wait in it now."""
+        return self.follower.seen.busy if isinstance(self.follower.seen, Report) else 0
+
+
+@contextmanager
+def following_pods(plan: Plan, endpoints: Sequence[str], environ: Mapping[str, str], *, transport: Transport, file: StateFile, say: Callable[[str], None]) -> Iterator[list[Follower]]:
+    """The profile's pods: those at `endpoints`, else those that the provider lists. None, with a word why, where no provider can be asked.
+
+    Raises EndpointKeyMissing, ProviderError.
+    """
+    places = [(url, url, False) for url in endpoints] or _listed(plan, environ, transport, file, say)
+    name = plan.bridge.api_key_env
+    key = environ.get(name, "").strip() or None if name else None
+    if places and name and key is None:
+        raise EndpointKeyMissing(
+            f"{name} is not set", "Pods tell what they have in force, and whether they are busy, to holders of the endpoint's key alone.",
+            f"Export {name} with the value that the pods were given.",
+        )  # fmt: skip
+    found: list[Follower] = []
+    try:
+        for pod, url, away in places:
+            found.append(_looked(pod, PodClient(url, key), away, plan))
+        yield found
+    finally:
+        for follower in found:
+            follower.client.close()
+
+
+def forecast(follower: Follower, release: Release, published: Manifest | None, usual: Callable[[], Outage | None]) -> Forecast:
+    """What a pod will do. `published` is what lies in the repository now, `usual` looks up the outage by the evidence."""
+    report = follower.seen if isinstance(follower.seen, Report) else None
+    old = follower.manifest
+    if old is None and report is not None and published is not None and published.sha256() == report.manifest:
+        old = published
+    if old is None:
+        return Forecast(follower, None, None, False)
+    effect = effect_between(old, release.manifest, report.engine if report else None)
+    outage = (measured_outage(report.phases) if report else None) or usual() if effect is Effect.ENGINE else None
+    failed = report.quarantined.get(release.manifest.sha256(), "") if report else ""
+    return Forecast(follower, effect, outage, report is not None and release.runtime not in (None, report.runtime), failed)
+
+
+def _listed(plan: Plan, environ: Mapping[str, str], transport: Transport, file: StateFile, say: Callable[[str], None]) -> list[tuple[str, str, bool]]:
+    try:
+        provider = connected(plan.target, environ, transport=transport, on_wait=say)
+    except (KeyMissing, WrongTarget) as failure:
+        say(f"pods are not known: {failure.what}; name them with --endpoint URL to see and follow them")
+        return []
+    with closing(provider):
+        pods = matching(plan.profile, file.read(), provider.pods())
+        return [(pod.id, provider.endpoint(pod, plan.network.endpoint_port), pod.status in _AWAY) for pod in pods]
+
+
+def _looked(name: str, client: PodClient, away: bool, plan: Plan) -> Follower:
+    if away:
+        return Follower(name, client, Unseen("it is stopped; it asks at its next start"), None, True)
+    if plan.bridge.mode == "off":
+        return Follower(name, client, Unseen("without a bridge a pod cannot be asked from outside; its journal tells"), None)
+    seen = client.report()
+    manifest = client.manifest() if isinstance(seen, Report) else None
+    return Follower(name, client, seen, manifest if isinstance(manifest, Manifest) else None)
+
