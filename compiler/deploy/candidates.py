@@ -63,9 +63,12 @@ def cuda_pin(plan: Plan) -> CudaPin:
 
 
 def candidates(plan: Plan) -> list[Candidate]:
-    """GPU ids x clouds x data centers, each in the profile's order; the first GPU is tried everywhere before the second one."""
+    """GPU ids x clouds x data centers, each in the profile's order; the first GPU is tried everywhere before the second one. A place
+    that rents nothing has one candidate: its own hardware."""
     centers: Sequence[str | None] = plan.deploy.data_centers or (None,)
     pin = cuda_pin(plan)
+    if plan.target != "runpod":  # One machine, and nothing to choose.
+        return [Candidate(plan.hardware.name, plan.hardware.count, plan.deploy.clouds[0], None, pin)]
     return [
         Candidate(gpu, plan.hardware.count, cloud, center, pin)
         for gpu in plan.hardware.runpod_ids for cloud in plan.deploy.clouds for center in centers

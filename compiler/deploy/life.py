@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import secrets
+from collections.abc import Mapping
 from typing import Protocol
 
 from compiler.deploy.candidates import Option, cuda_pin, options, usable, verdict
@@ -67,12 +68,13 @@ class Terms:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """A pod that serves: its record, what was proven, and what it cost until now."""
+    """A pod that serves: its record, what was proven, what it cost until now, and how many seconds each phase took."""
 
     record: PodRecord
     proofs: tuple[Proof, ...]
     cost_usd: float | None
     seconds: float
+    phases: Mapping[str, float]
 
 
 class Life:
@@ -132,9 +134,27 @@ class Life:
             return self._remember(existing), None
         if existing is not None and self._offer.deed == "start" and self._started(existing):
             return self._remember(existing), None
-        if existing is not None:
-            self._terminate(existing.id, existing.price_usd_h)
-        return self._made(usable(self._offer.options or self._options()))
+        choice = usable(self._offer.options or self._options())
+        if existing is None:
+            return self._made(choice)
+        if existing.status.bills and existing.status is not PodStatus.ERROR:
+            return self._made_before_ending(existing, choice)
+        self._terminate(existing.id, existing.price_usd_h)
+        return self._made(choice)
+
+    def _made_before_ending(self, old: Pod, choice: list[Option]) -> tuple[PodRecord, Candidate]:
+        """A pod that may serve is ended only when its successor has a place; without capacity it is left as it is."""
+        before = self._state
+        try:
+            made = self._made(choice)
+        except DeployError:
+            if self._state.pod is None and self._state.intent is None:
+                self._owned = False
+                self._save(before)
+            raise
+        self._provider.act(old, "terminate")
+        self._display.say(f"pod {old.id}: terminated, its successor has a place")
+        return made
 
     def _started(self, pod: Pod) -> bool:
         """Start a stopped pod; False when its host is full and a new one may be made instead."""
@@ -182,7 +202,7 @@ class Life:
         self._enter(Stage.SERVING)
         record = dataclasses.replace(record, served=self._clock.time(), cuda=pod.cuda or record.cuda, price_usd_h=pod.price_usd_h or record.price_usd_h)
         self._save(dataclasses.replace(self._state, pod=record))
-        return Outcome(record, tuple(proofs), record.cost_usd(self._clock.time()), self._clock.time() - self._began)
+        return Outcome(record, tuple(proofs), record.cost_usd(self._clock.time()), self._clock.time() - self._began, self._waiter.phases())
 
     def _again(self, trouble: PodTrouble, record: PodRecord, candidate: Candidate | None) -> tuple[PodRecord, Candidate]:
         """Terminate a pod on a bad host at once, remember the place, and ask for another one, that place last."""
@@ -191,7 +211,7 @@ class Life:
             raise trouble
         self._terminate(record.id, record.price_usd_h)
         place = candidate.place if candidate else f"{record.gpu_id} / {record.cloud} / {record.data_center or 'any data center'}"
-        self._save(self._state.with_sick(place, None, self._clock.time()))
+        self._save(self._state.with_sick(place, self._clock.time()))
         return self._made(usable(self._options()))
 
     def _options(self) -> list[Option]:

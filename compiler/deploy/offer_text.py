@@ -70,6 +70,8 @@ def _secrets_text(offer: Offer) -> str:
 
 
 def _price_text(offer: Offer) -> str:
+    if offer.wanted.plan.deploy.provider == "local":
+        return "own machine"
     ceiling = offer.wanted.plan.deploy.price_ceiling_usd_h
     bound = f"; ceiling ${ceiling:.2f} an hour" if ceiling is not None else "; no ceiling in the profile"
     if offer.price is None:

@@ -122,8 +122,9 @@ def _agree(offer: Offer, display: Shown) -> None:
     """Ask before anything is spent or ended. Raises NotAgreed."""
     if offer.deed == "adopt" and not offer.template_differences:
         return
-    price = f" This spends {money(offer.price[1])} an hour until the pod is stopped or terminated." if offer.price else " This spends money until the pod is stopped or terminated."
-    if not display.ask(f"Go on?{price if offer.deed != 'adopt' else ''}"):
+    costs = offer.deed != "adopt" and offer.wanted.plan.deploy.provider != "local"
+    price = f" This spends {money(offer.price[1]) + ' an hour' if offer.price else 'money'} until the pod is stopped or terminated." if costs else ""
+    if not display.ask(f"Go on?{price}"):
         raise NotAgreed("nobody said yes", "Nothing was created or changed.", "Answer y, or give --yes where nobody can be asked.")
 
 
@@ -135,12 +136,16 @@ def _served(plan: Plan, record: PodRecord, proofs: tuple[Proof, ...], outcome: O
         print_json({
             "ok": True, "profile": plan.profile, "pod": dataclasses.asdict(record), "url": record.url, "model": plan.client.model, "connect": connect,
             "proofs": [dataclasses.asdict(p) for p in proofs], "cost_usd": spent, "seconds": outcome.seconds if outcome else None,
+            "phases": dict(outcome.phases) if outcome else {},
         })  # fmt: skip
         return OK
     took = f" after {duration(outcome.seconds)}" if outcome else ""
     print(f"{plan.profile} serves{took}: {record.url}, model {plan.client.model}")
+    if outcome and outcome.phases:
+        print("  phases: " + ", ".join(f"{phase} {duration(took)}" for phase, took in outcome.phases.items()))
     for proof in proofs:
         print(f"  proven: {proof.name}: {proof.detail}")
     print(f"  connect Claude Code: {connect}")
-    print(f"  cost so far: {money(spent)} at {money(record.price_usd_h)} an hour; `podwright stop {plan.profile}` or `podwright terminate {plan.profile}` ends it")
+    cost = "" if plan.deploy.provider == "local" else f"cost so far: {money(spent)} at {money(record.price_usd_h)} an hour; "
+    print(f"  {cost}`podwright stop {plan.profile}` or `podwright terminate {plan.profile}` ends it")
     return OK

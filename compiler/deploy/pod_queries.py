@@ -42,17 +42,19 @@ class Row:
             "profile": self.profile, "pod": pod.id if pod else self.record.id if self.record else None, "status": str(pod.status) if pod else None, "ready": self.ready,
             "url": self.record.url if self.record else None, "gpu": pod.gpu_id if pod else None, "gpus": pod.gpu_count if pod else None, "data_center": pod.data_center if pod else None,
             "cuda": pod.cuda if pod else None, "usd_per_hour": pod.price_usd_h if pod else None, "cost_usd": self.cost, "created": self.record.created if self.record else None,
-            "image": self.record.image if self.record else None, "manifest": self.record.manifest if self.record else None, "note": self.note,
+            "image": self.record.image if self.record else None, "manifest": self.record.manifest if self.record else None, "machine": pod.machine if pod else None,
+            "container_seconds": pod.uptime_s if pod else None, "note": self.note,
         }  # fmt: skip
 
 
 def run_status(profiles: Sequence[str], *, transport: Transport, as_json: bool, folder: Path = FOLDER, clock: Clock | None = None) -> int:
     """What exists, by one question to the provider and one to each endpoint that runs."""
-    time = clock or SystemClock()
+    time, rows, skew = clock or SystemClock(), [], 0.0
     try:
-        with closing(connected("runpod", os.environ, transport=transport, clock=time)) as provider:
-            rows = status_rows(provider, profiles, folder, time.time())
-            skew = provider.skew_s()
+        for name, named in _by_provider(profiles, folder).items():
+            with closing(connected(name, os.environ, transport=transport, clock=time)) as provider:
+                rows += status_rows(provider, named, not profiles, folder, time.time())
+                skew = max(skew, provider.skew_s(), key=abs)
     except DeployError as failure:
         return failed(failure, as_json=as_json)
     if as_json:
@@ -64,11 +66,19 @@ def run_status(profiles: Sequence[str], *, transport: Transport, as_json: bool, 
     return OK
 
 
-def status_rows(provider: Provider, profiles: Sequence[str], folder: Path, now: float) -> list[Row]:
-    """A row for each profile: those asked for, or all that this folder or the provider's list knows."""
+def status_rows(provider: Provider, profiles: Sequence[str], everything: bool, folder: Path, now: float) -> list[Row]:
+    """A row for each of the profiles, and with `everything` for each that the provider's list names."""
     pods = provider.pods()
-    named = {name for pod in pods if (name := profile_of(pod.name)) is not None}
-    return [row for profile in (profiles or sorted({*known_profiles(folder), *named})) for row in _rows_of(provider, profile, pods, folder, now)]
+    named = {name for pod in pods if (name := profile_of(pod.name)) is not None} if everything else set()
+    return [row for profile in sorted({*profiles, *named}) for row in _rows_of(provider, profile, pods, folder, now)]
+
+
+def _by_provider(profiles: Sequence[str], folder: Path) -> dict[str, list[str]]:
+    """The profiles asked for, or all that this folder knows, by where their pods are; without any, the provider that rents."""
+    found: dict[str, list[str]] = {}
+    for profile in profiles or known_profiles(folder):
+        found.setdefault(StateFile(profile, folder).read().provider, []).append(profile)
+    return found or {"runpod": []}
 
 
 def run_stock(

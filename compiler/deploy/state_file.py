@@ -39,11 +39,10 @@ class Busy(DeployError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SickPlace:
-    """A place or machine that gave a sick host, and until when it is asked last."""
+    """A place that gave a sick host, and until when it is asked last. RunPod's REST v2 names no machine."""
 
     place: str
     until: float
-    machine: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,10 +84,10 @@ class State:
         """Places to ask last."""
         return [s.place for s in self.sick if s.until > now]
 
-    def with_sick(self, place: str, machine: str | None, now: float) -> State:
+    def with_sick(self, place: str, now: float) -> State:
         """The state with one more bad place; expired ones are forgotten."""
         kept = tuple(s for s in self.sick if s.until > now and s.place != place)
-        return dataclasses.replace(self, sick=(*kept, SickPlace(place, now + SICK_S, machine)))
+        return dataclasses.replace(self, sick=(*kept, SickPlace(place, now + SICK_S)))
 
 
 class StateFile:
@@ -173,10 +172,10 @@ def _try_lock(file: TextIO) -> bool:
 
 def _state(profile: str, found: Any) -> State:
     pod = mapping(found.get("pod"))
-    sick = ((text(s.get("place")), number(s.get("until")), text(s.get("machine"))) for s in rows(found.get("sick")))
+    sick = ((text(s.get("place")), number(s.get("until"))) for s in rows(found.get("sick")))
     return State(
         profile=profile, provider=text(found.get("provider")) or "runpod", pod=_pod(pod) if text(pod.get("id")) else None, intent=text(found.get("intent")),
-        template_id=text(found.get("template_id")), sick=tuple(SickPlace(place, until, machine) for place, until, machine in sick if place and until),
+        template_id=text(found.get("template_id")), sick=tuple(SickPlace(place, until) for place, until in sick if place and until),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from compiler.deploy import troubles
 from compiler.deploy.candidates import cuda_pin
@@ -92,6 +93,11 @@ class Waiter:
                     raise PodTrouble(kind, f"{failed.name}: {failed.detail}", profile=self._plan.profile, pod_id=pod.id, lines=self.last.last_lines() if self.last else ())
                 self._clock.sleep(PROOF_PAUSE_S)
         raise AssertionError("the last attempt returns or raises")
+
+    def phases(self) -> dict[str, float]:
+        """Seconds that each phase of the last pod took."""
+        reached = list(self.last.passed.items()) if self.last else []
+        return {str(phase): after - at for (phase, at), (_, after) in pairwise(reached)}
 
     def _look(self, record: PodRecord, endpoint: Endpoint) -> Seen:
         """One look: the record, the log, and once the container runs, the endpoint."""

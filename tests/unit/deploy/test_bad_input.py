@@ -224,7 +224,7 @@ def test_pages_are_read_to_the_end_and_a_cursor_that_repeats_is_not_followed(dep
 def test_a_state_file_survives_a_round_and_odd_content(tmp_path: Path) -> None:
     file = StateFile("x", tmp_path)
     assert file.read().pod is None
-    state = file.read().with_sick("a place", "m1", 100.0)
+    state = file.read().with_sick("a place", 100.0)
     file.write(state)
     assert file.read() == state and state.sick_places(200.0) == ["a place"] and state.sick_places(100.0 + 7 * 3600) == []
     (tmp_path / "x.json").write_text('{"version": 1, "pod": {"id": 5, "created": "soon", "price_usd_h": null, "unknown": 1}, "sick": [null, {"place": "p"}], "intent": 3}')

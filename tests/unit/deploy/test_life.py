@@ -27,7 +27,7 @@ def test_a_pod_is_made_watched_and_proven(deploy: Deploy, stub: RunpodStub) -> N
         assert phase in ended.err
     for name in ("CUDA", "key", "context", "generation"):
         assert f"proven: {name}" in ended.out
-    assert "cost so far: $0.0" in ended.out and "connect.sh" in ended.out
+    assert "  phases: placed " in ended.out and "cost so far: $0.0" in ended.out and "connect.sh" in ended.out
     assert json.loads((deploy.folder / "nemotron-ada.json").read_text())["version"] == 1
     assert (deploy.folder / ".gitignore").read_text() == "*\n"
 
@@ -310,6 +310,14 @@ def test_a_pod_made_from_something_else_is_replaced_only_when_told(deploy: Deplo
     ended = deploy(replace=True)
     assert ended.code == 0 and [p.id for p in stub.living()] != ["pod0001"] and len(stub.living()) == 1
     assert next(iter(stub.templates.values()))["image"].startswith("registry.example.com/me/pod:2")
+
+
+def test_a_replacement_without_capacity_leaves_the_pod_that_serves(deploy: Deploy, stub: RunpodStub) -> None:
+    assert deploy().code == 0
+    deploy.change(image={"name": "registry.example.com/me/pod:2"})
+    stub.gpus[0].centers["EU-SE-1"] = {"13.0": False}
+    ended = deploy(replace=True)
+    assert ended.code == 4 and "DPL021" in ended.err and not stub.pods["pod0001"].terminated and followed(deploy) == "pod0001"
 
 
 def test_two_pods_of_a_profile_are_not_guessed_about(deploy: Deploy, stub: RunpodStub) -> None:
