@@ -16,6 +16,7 @@ from pod.bridge.errors import InvalidRequestError
 from pod.bridge.models import Match, Names
 from pod.bridge.pdf import PdfReader
 from pod.bridge.requests_content import Image, Part, Reader
+from pod.bridge.requests_deferred import known
 from pod.bridge.requests_editing import edited, edits_of
 from pod.bridge.requests_messages import AssistantTurn, Conversation, UserTurn, conversation_of
 from pod.bridge.requests_system import SEPARATOR, system_texts
@@ -77,6 +78,7 @@ def read(body: Any, settings: Settings, names: Names, pdf: PdfReader | None, cou
         raise InvalidRequestError("messages", "Field required")
     conversation = conversation_of(body["messages"], Reader(match.model, pdf=pdf))
     tools, missing = tools_.tools_of(body.get("tools"), conversation.added_tools)
+    tools = known(tools, body)
     thinking = thinking_of(body, max_tokens, match.model, settings)
     system = system_texts(body.get("system")) + conversation.system + ([tools_.missing_note(missing)] if missing else [])
     edits, estimated = edits_of(body), estimate(body)

@@ -83,6 +83,44 @@ def test_a_command_that_fails(tmp_path: Path) -> None:
     assert result["result"] == "It failed." and "7" in told and "so" in told and "bad" in told
 
 
+def tools_in(turn: dict[str, Any]) -> list[str]:
+    return [tool["function"]["name"] for tool in turn["tools"]]
+
+
+def test_a_tool_that_is_searched_for(tmp_path: Path) -> None:
+    """The model knows it once it was found, behind the others, and can call it."""
+    notebook = tmp_path / "a.ipynb"
+    notebook.write_text(json.dumps({"cells": [{"cell_type": "code", "id": "c1", "source": ["1"], "metadata": {}, "outputs": [], "execution_count": None}],
+                                    "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))  # fmt: skip
+
+    def script(messages: Messages) -> list[Delta]:
+        done = len(results(messages))
+        return [
+            call(0, "ToolSearch", query="select:NotebookEdit", max_results=1),
+            call(0, "Read", file_path=str(notebook)),
+            call(0, "NotebookEdit", notebook_path=str(notebook), cell_id="c1", new_source="2"),
+            [{"content": "Edited."}],
+        ][done]
+
+    engine = Scripted(script)
+    result, _ = played(engine, tmp_path, "change the cell")
+    first, second = tools_in(engine.turns[0]), tools_in(engine.turns[1])
+    assert result["result"] == "Edited." and json.loads(notebook.read_text())["cells"][0]["source"] in ("2", ["2"])
+    assert second == [*first, "NotebookEdit"] and "DeferredToolPlaceholder" not in second
+
+
+def test_a_search_that_only_anthropic_can_run(tmp_path: Path) -> None:
+    """Claude Code asks for it in a request of its own, which must not fail the turn."""
+
+    def script(messages: Messages) -> list[Delta]:
+        return [{"content": "Nothing found."}] if results(messages) else call(0, "WebSearch", query="anything")
+
+    engine = Scripted(script)
+    result, trace = played(engine, tmp_path, "search", "--allowedTools", "WebSearch")
+    assert result["result"] == "Nothing found." and {line["status"] for line in trace} == {200}
+    assert any("only Anthropic's servers run" in note for line in trace for note in line.get("notes") or [])
+
+
 def red_png() -> bytes:
     def part(kind: bytes, data: bytes) -> bytes:
         return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
