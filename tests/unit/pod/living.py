@@ -47,8 +47,8 @@ def toy_manifest(*flags: str, port: int, endpoint: int, base: Manifest | None = 
 class Pod:
     """One running runtime. `status()` asks it, `until` waits for something to be so."""
 
-    def __init__(self, folder: Path, manifest: Manifest, environ: Mapping[str, str] | None = None) -> None:
-        self.folder, self.manifest, self.status_port = folder, manifest, free_port()
+    def __init__(self, folder: Path, manifest: Manifest, environ: Mapping[str, str] | None = None, python: str = sys.executable) -> None:
+        self.python, self.folder, self.manifest, self.status_port = python, folder, manifest, free_port()
         self.file = folder / "given.json"
         self.file.write_text(json.dumps(manifest.to_json()))
         self.environ = {
@@ -61,7 +61,7 @@ class Pod:
     def start(self) -> Pod:
         """Start the guardian."""
         with self.log.open("ab") as stream:
-            self.process = subprocess.Popen([sys.executable, "-m", "pod", "--manifest", str(self.file), "run"], env=self.environ, stdout=stream, stderr=stream)
+            self.process = subprocess.Popen([self.python, "-m", "pod", "--manifest", str(self.file), "run"], env=self.environ, stdout=stream, stderr=stream)
         return self
 
     def status(self) -> dict[str, Any]:
@@ -118,9 +118,9 @@ class Pod:
 
 
 @contextlib.contextmanager
-def living(folder: Path, manifest: Manifest, environ: Mapping[str, str] | None = None) -> Iterator[Pod]:
+def living(folder: Path, manifest: Manifest, environ: Mapping[str, str] | None = None, python: str = sys.executable) -> Iterator[Pod]:
     """A started runtime, of which nothing is left afterwards."""
-    pod = Pod(folder, manifest, environ).start()
+    pod = Pod(folder, manifest, environ, python).start()
     try:
         yield pod
     finally:

@@ -40,18 +40,19 @@ class World:
     hub: Hub
     manifest: Manifest
     sequence: int = 0
+    profile: str = "p"
 
     def publish(self, manifest: Manifest, *, key: bytes = PRIVATE, when: Any = "now", runtime: bytes | None = None, sequence: int | None = None) -> float:
         """Publish, and the moment of it."""
         self.sequence = sequence or self.sequence + 1
         content = json.dumps(manifest.to_json()).encode()
-        files = {"p/manifest.json": content}
+        files = {f"{self.profile}/manifest.json": content}
         digest = hashlib.sha256(runtime).hexdigest() if runtime else None
         if runtime and digest:
             files[payload_path(digest)] = runtime
         hashes = {path: hashlib.sha256(data).hexdigest() for path, data in files.items()}
-        publication = Publication(1, "p", self.sequence, time.time(), when, hashes, digest, "")
-        self.hub.commit("me/pods", {**files, "p/publication.json": sign(publication, key)})
+        publication = Publication(1, self.profile, self.sequence, time.time(), when, hashes, digest, "")
+        self.hub.commit("me/pods", {**files, f"{self.profile}/publication.json": sign(publication, key)})
         return time.monotonic()
 
     def takes_over(self, manifest: Manifest) -> dict[str, Any]:
