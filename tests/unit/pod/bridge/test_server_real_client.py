@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import zlib
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.unit.pod.bridge.claude import (
     Scripted,
     bundled,
     call,
+    claude,
     is_summary,
     needs_claude,
     played,
@@ -259,6 +261,33 @@ def test_thinking_stays_with_its_turn(tmp_path: Path) -> None:
     played(engine, tmp_path, "read")
     (asked,) = (message for message in engine.turns[-1]["messages"] if message["role"] == "assistant")
     assert "First I read." in (asked.get("reasoning"), asked.get("reasoning_content"))
+
+
+def test_each_prompt_begins_with_the_one_before(tmp_path: Path) -> None:
+    """So that the engine's prefix cache holds it, over tools, thinking, and a session that is taken up again."""
+    (tmp_path / "a.txt").write_text("x\n")
+    (tmp_path / "CLAUDE.md").write_text("Be kind.\n")
+
+    def script(messages: Messages) -> list[Delta]:
+        steps: list[list[Delta]] = [
+            [{"reasoning": "I read."}, *call(0, "Read", file_path=str(tmp_path / "a.txt"))],
+            [{"reasoning": "I run."}, {"content": "Now run."}, *call(0, "Bash", command="echo hi", description="Says hi")],
+            [{"reasoning": "I edit."}, *call(0, "Edit", file_path=str(tmp_path / "a.txt"), old_string="x", new_string="y")],
+        ]
+        return steps[len(results(messages))] if len(results(messages)) < 3 else [{"reasoning": "So."}, {"content": "Done."}]
+
+    engine = Scripted(script)
+
+    async def work() -> None:
+        async with bundled(engine) as bridge:
+            for words in ((), ("--continue",)):
+                assert (await claude(bridge, tmp_path, "change it", *words, "--allowedTools", "Bash"))["result"] == "Done."
+
+    asyncio.run(asyncio.wait_for(work(), RUN_S))
+    assert len(engine.turns) == 5 and (tmp_path / "a.txt").read_text() == "y\n"
+    for before, now in itertools.pairwise(engine.turns):
+        assert now["messages"][: len(before["messages"])] == before["messages"]
+        assert {key: before[key] for key in before if key != "messages"} == {key: now[key] for key in now if key != "messages"}
 
 
 def test_a_prompt_of_200000_tokens(tmp_path: Path) -> None:
