@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import dataclasses
 import hashlib
+import io
 import json
+import tarfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from pod.contract import Follow, Manifest, Swap
 from pod.publication import Publication, payload_path, sign
 
 from tests.hub_server import Hub, hub_server
-from tests.unit.pod.living import TOY, Pod, free_port, living, toy_manifest
+from tests.unit.pod.living import RUNTIME, TOY, Pod, free_port, living, toy_manifest
 from tests.unit.pod.manifests import with_launch
 
 PRIVATE = b"\x01" * 32
@@ -184,25 +187,38 @@ def test_a_swap_on_a_clients_request_and_back_when_it_fails(tmp_path: Path) -> N
         assert pod.ask("POST", "/swap", b'{"model": "nobody"}')[0] == 404
 
 
-def test_another_runtime_takes_over_engine_and_bridge(world: World) -> None:
-    import bz2
-    import io
-    import tarfile
-
-    from tests.unit.pod.living import RUNTIME
-
+def payload_of(change: Callable[[str, str], str] = lambda name, text: text) -> bytes:
+    """This runtime as a publication carries it, its files changed by `change(name, text)`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted((RUNTIME / "pod").rglob("*")):
             if path.suffix in (".py", ".html"):
-                archive.add(path, f"runtime/{path.relative_to(RUNTIME)}")
+                name = str(path.relative_to(RUNTIME))
+                content = change(name, path.read_text()).encode()
+                entry = tarfile.TarInfo(f"runtime/{name}")
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+    return bz2.compress(buffer.getvalue())
+
+
+def test_another_runtime_takes_over_engine_and_bridge(world: World) -> None:
     before = world.pod.status()
     new = dataclasses.replace(world.manifest, compiler="0.9.9")
-    world.publish(new, runtime=bz2.compress(buffer.getvalue()))
+    world.publish(new, runtime=payload_of())
     after = world.takes_over(new)
     assert after["engine_pid"] == before["engine_pid"]
     assert any("handing over" in line["message"] for line in world.pod.ask("GET", "/journal?lines=200")[1]["lines"])
     world.pod.until(lambda s: s["bridge_pid"] not in (None, before["bridge_pid"]), "a new bridge")
+    assert world.pod.complete()[0] == 200
+
+
+def test_a_runtime_that_dies_again_and_again_is_left(world: World) -> None:
+    before = world.pod.status()
+    broken = payload_of(lambda name, text: text.replace("await supervisor.run()", "1 // 0") if name.endswith("supervise.py") else text)
+    new = with_ping(world.manifest, 4.0)
+    world.publish(new, runtime=broken)
+    after = world.takes_over(new)
+    assert after["engine_pid"] == before["engine_pid"] and "does not stay up" in world.pod.log.read_text()
     assert world.pod.complete()[0] == 200
 
 
