@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 
 from compiler.deploy.naming import LONGEST, PREFIX, http_port, is_name_of, record_of
 from compiler.deploy.provider import Pod, Provider
 from compiler.deploy.refusals import NoPod, SeveralPods
-from compiler.deploy.state_file import PodRecord, State, StateFile
+from compiler.deploy.state_file import Busy, PodRecord, State, StateFile
 
 
 def no_pod(profile: str) -> NoPod:
@@ -42,9 +43,9 @@ def found_pod(provider: Provider, profile: str, file: StateFile) -> PodRecord:
 
 
 def rebuilt(provider: Provider, state: State, pod: Pod, file: StateFile) -> PodRecord:
-    """Write the state file anew from a pod that exists."""
+    """Write the state file anew from a pod that exists; a command that is at work on it knows more, so nothing is written then."""
     record = record_of(pod, provider, http_port(pod), "", None, pod.created or pod.started or 0.0)
-    with file.locked():
+    with contextlib.suppress(Busy), file.locked():
         file.write(dataclasses.replace(state, pod=record, intent=None, provider=provider.name))
     return record
 

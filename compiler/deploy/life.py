@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Protocol
 
+from compiler.deploy import troubles
 from compiler.deploy.candidates import Option, cuda_pin, options, usable, verdict
 from compiler.deploy.clock import Clock
 from compiler.deploy.create import AllRefused, Created, Creator
@@ -195,6 +196,9 @@ class Life:
 
     def _served(self, record: PodRecord) -> Outcome:
         """Wait until the pod serves, and prove it."""
+        ceiling = self._plan.deploy.price_ceiling_usd_h
+        if self._owned and ceiling is not None and record.price_usd_h is not None and record.price_usd_h > ceiling + 1e-9:
+            raise PodTrouble(troubles.TOO_DEAR, f"pod {record.id} costs ${record.price_usd_h:.2f} an hour; the ceiling is ${ceiling:.2f}", profile=self._plan.profile, pod_id=record.id)
         self._enter(Stage.WAITING)
         pod = self._waiter.until_serving(record)
         self._enter(Stage.PROVING)

@@ -178,8 +178,11 @@ def _secret_problems(secrets: Mapping[str, bool | None], required: Mapping[str, 
 
 def _key_problems(plan: Plan, wishes: Wishes) -> list[DeployError]:
     name = plan.bridge.api_key_env
-    if name is None or wishes.environment.get(name, "").strip():
+    value = wishes.environment.get(name, "").strip() if name else ""
+    if name is None or (value and value.isascii() and value.isprintable()):
         return []
+    if value:
+        return [EndpointKeyMissing(f"{name} holds characters that no header can carry", "The endpoint's key is sent in a header.", f"Set {name} to the value of the provider's secret: printable ASCII, on one line.")]
     return [EndpointKeyMissing(
         f"{name} is not set", "The endpoint asks for that key, so nothing could be proven, and the pod would be paid for all the same.",
         f"Set {name} to the value of the provider's secret that the pod gets.",

@@ -20,7 +20,7 @@ from compiler.deploy.provider import Action, LogLine, LogSource, Pod, PodStatus,
 from compiler.deploy.provider_errors import Missing, Refused, WrongState
 from compiler.deploy.refusals import NotAgreed
 from compiler.deploy.runpod_common import HOST_FULL
-from compiler.deploy.state_file import FOLDER, PodRecord, StateFile, known_profiles
+from compiler.deploy.state_file import FOLDER, Busy, PodRecord, StateFile, known_profiles
 from compiler.deploy.troubles import GONE, NO_GPU, PodTrouble
 from compiler.deploy.waiting import LOOK_S, PACE_S, fresh
 from compiler.diagnostics import printable
@@ -47,9 +47,10 @@ def run_action(
             target = provider.pod(pod_id) if pod_id else _recorded(record)
             if not display.ask(_QUESTIONS[action].format(pod=target.id, profile=profile, price=money(target.price_usd_h))):
                 raise NotAgreed("nobody said yes", "Nothing was changed.", "Answer y, or give --yes where nobody can be asked.")
-            _done(provider, profile, target, action)
-            if action == "terminate":
-                forgotten(file, target.id)
+            with file.locked():
+                _done(provider, profile, target, action)
+                if action == "terminate":
+                    forgotten(file, target.id)
             if action == "start":
                 _check_gpus(provider, profile, target, record, time)
     except DeployError as failure:
@@ -93,7 +94,7 @@ def run_logs(
 def run_sweep(*, yes: bool, dry_run: bool, transport: Transport, as_json: bool, folder: Path = FOLDER, clock: Clock | None = None) -> int:
     """Terminate pods of podwright's that no state file of this folder follows, and those whose hours are over."""
     display, time = Shown(agreed=yes), clock or SystemClock()
-    ended: list[str] = []
+    stray, ended = [], []
     try:
         with closing(connected("runpod", os.environ, transport=transport, clock=time, on_wait=display.say)) as provider:
             stray = _strays(provider.pods(), folder, time.time())
@@ -103,11 +104,7 @@ def run_sweep(*, yes: bool, dry_run: bool, transport: Transport, as_json: bool, 
             if stray and not dry_run:
                 if not display.ask(f"Terminate {'it' if len(stray) == 1 else f'all {len(stray)} of them'}?"):
                     raise NotAgreed("nobody said yes", "Nothing was changed.", "Answer y, or give --yes where nobody can be asked.")
-                for pod, _ in stray:
-                    provider.act(pod, "terminate")
-                    ended.append(pod.id)
-                    for profile in known_profiles(folder):
-                        forgotten(StateFile(profile, folder), pod.id)
+                ended = [pod.id for pod, _ in stray if _swept(provider, pod, folder, display)]
     except DeployError as failure:
         return failed(failure, as_json=as_json)
     if as_json:
@@ -115,6 +112,23 @@ def run_sweep(*, yes: bool, dry_run: bool, transport: Transport, as_json: bool, 
     else:
         print(f"{len(stray)} to sweep, {len(ended)} terminated" if stray else "nothing to sweep")
     return OK
+
+
+def _swept(provider: Provider, pod: Pod, folder: Path, display: Shown) -> bool:
+    """Terminate one pod, and take it out of the file that follows it. False while another command works on that profile."""
+    files = (StateFile(profile, folder) for profile in known_profiles(folder))
+    owner = next((file for file in files if (followed := file.read().pod) is not None and followed.id == pod.id), None)
+    if owner is None:
+        provider.act(pod, "terminate")
+        return True
+    try:
+        with owner.locked():
+            provider.act(pod, "terminate")
+            forgotten(owner, pod.id)
+    except Busy as busy:
+        display.say(f"{pod.id} is left: {busy.what}")
+        return False
+    return True
 
 
 def _strays(pods: Sequence[Pod], folder: Path, now: float) -> list[tuple[Pod, str]]:

@@ -96,6 +96,7 @@ class StateFile:
     def __init__(self, profile: str, folder: Path = FOLDER) -> None:
         self.profile, self.folder = profile, folder
         self.path, self._lock_path = folder / f"{profile}.json", folder / f"{profile}.lock"
+        self._held = False
 
     def read(self) -> State:
         """What the file says; an empty state where there is none. Raises StateUnusable."""
@@ -121,7 +122,10 @@ class StateFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else changes this profile's pod meanwhile. Raises Busy at once when somebody does."""
+        """Nobody else changes this profile's pod meanwhile; whoever holds it may take it again. Raises Busy at once when somebody else does."""
+        if self._held:
+            yield
+            return
         made_folder(self.folder)
         with self._lock_path.open("a+", encoding="utf-8") as file:
             if not _try_lock(file):
@@ -133,7 +137,11 @@ class StateFile:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            yield
+            self._held = True
+            try:
+                yield
+            finally:
+                self._held = False
 
     def _unusable(self, why: str) -> StateUnusable:
         return StateUnusable(

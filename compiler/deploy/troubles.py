@@ -71,8 +71,12 @@ PROOF_FAILED = _kind(
     "DPL051", "proof-failed", False, "An endpoint that answers is not yet one that serves.",
     "Read what was expected above; `podwright deploy {profile} --keep` keeps the pod, `podwright wait {profile}` proves again.",
 )  # fmt: skip
+TOO_DEAR = _kind(
+    "DPL052", "too-dear", True, "Nothing above deploy.price_ceiling is rented; the price is known for certain only once the pod exists.",
+    "Raise the ceiling in the profile, or take another card: `podwright stock {profile}`.",
+)  # fmt: skip
 
-KINDS = (CUDA_MISMATCH, STUCK, NO_GPU, SICK_HOST, EXITED, PULL_DENIED, PULL_FAILED, RESTART_LOOP, BOOT_FAILED, STALLED, GONE, PROOF_FAILED)
+KINDS = (CUDA_MISMATCH, STUCK, NO_GPU, SICK_HOST, EXITED, PULL_DENIED, PULL_FAILED, RESTART_LOOP, BOOT_FAILED, STALLED, GONE, PROOF_FAILED, TOO_DEAR)
 
 
 class PodTrouble(DeployError):

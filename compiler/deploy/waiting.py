@@ -67,8 +67,9 @@ class Waiter:
                     silent_since = silent_since or looked
                     if looked - silent_since > LONGEST_SILENCE_S:
                         raise
-                    self._say(f"{problem.what}; looking again")
-                    self._clock.sleep(LOOK_S)
+                    pause = max(LOOK_S, problem.retry_after_s) if isinstance(problem, RateLimited) else LOOK_S
+                    self._say(f"{problem.what}; looking again in {pause:.0f} s")
+                    self._clock.sleep(pause)
                     continue
                 now = self._clock.time()
                 step = watch.feed(now, seen)

@@ -95,6 +95,8 @@ def test_secrets_that_cannot_be_listed_stop_nothing(deploy: Deploy, stub: Runpod
 def test_the_endpoints_key_is_not_at_hand(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PODWRIGHT_API_KEY")
     refused(deploy, "DPL034", "PODWRIGHT_API_KEY")
+    monkeypatch.setenv("PODWRIGHT_API_KEY", "schlüssel")
+    refused(deploy, "DPL034", "no header can carry")
 
 
 def test_an_image_that_nobody_can_pull_or_that_is_not_fixed(deploy: Deploy) -> None:

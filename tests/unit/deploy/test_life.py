@@ -189,6 +189,18 @@ def test_three_bad_hosts_are_no_accident(deploy: Deploy, stub: RunpodStub) -> No
     assert ended.code == 4 and ended.err.count("DPL040 error") == 1 and len(stub.pods) == 3 and bills_nothing(stub)
 
 
+def test_a_pod_that_turns_out_dearer_than_the_ceiling_is_given_back(deploy: Deploy, stub: RunpodStub) -> None:
+    deploy.change(hardware={"runpod_ids": (ADA, L40S)}, deploy={"data_centers": (), "price_ceiling_usd_h": 1.0})
+
+    def dear(request: Request) -> Reply:
+        stub.make(json.loads(request.body)).price = 1.2
+        return json_reply(stub.described(stub.pods["pod0001"]), 201)
+
+    stub.fault("POST", "^/v2/pods$", dear)
+    ended = deploy()
+    assert ended.code == 0 and "DPL052" in ended.err and stub.pods["pod0001"].terminated and len(stub.living()) == 1
+
+
 def test_a_floor_admits_newer_hosts(deploy: Deploy, stub: RunpodStub) -> None:
     deploy.change(deploy={"cuda_versions": (), "min_cuda": "13.0"})
     stub.gpus[0].centers["EU-SE-1"] = {"13.1": True}
@@ -272,6 +284,14 @@ def test_the_provider_may_be_away_for_a_while(deploy: Deploy, stub: RunpodStub) 
     stub.fault("GET", r"^/v2/pods/pod0001$", lambda r: problem(503, "upstream"), times=30)
     ended = deploy()
     assert ended.code == 0 and "looking again" in ended.err and len(stub.pods) == 1
+
+
+def test_a_storm_while_waiting_is_waited_out_as_long_as_it_says(deploy: Deploy, stub: RunpodStub) -> None:
+    storm = Reply(429, problem(429, "rate limit exceeded").body, {"Retry-After": "150", "Content-Type": "application/problem+json"})
+    stub.fault("GET", r"^/v2/pods/pod0001$", lambda r: storm)
+    assert deploy().code == 0
+    at = [t for t, method, path in stub.times if path == "/v2/pods/pod0001" and method == "GET"]
+    assert at[1] - at[0] >= 150
 
 
 def test_unknown_fields_and_nulls_everywhere_change_nothing(deploy: Deploy, stub: RunpodStub) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,23 @@ def test_sweep_takes_strays_and_those_whose_hours_are_over(serving_pod: Deploy, 
     assert sweep(yes=False) == 4 and not stray.terminated
     assert sweep() == 0 and stray.terminated and not other.terminated and not asked_for.terminated
     assert not stub.pods["pod0001"].terminated
+
+
+def test_a_command_at_work_is_not_disturbed(serving_pod: Deploy, stub: RunpodStub, capsys: pytest.CaptureFixture[str]) -> None:
+    file = StateFile("nemotron-ada", serving_pod.folder)
+    read = file.read()
+    with file.locked():
+        assert act(serving_pod, "terminate") == 4 and "DPL025" in capsys.readouterr().err and not stub.pods["pod0001"].terminated
+        assert status(serving_pod, capsys)[0]["status"] == "RUNNING"
+        file.write(State("nemotron-ada", intent=stub.pods["pod0001"].body["name"]))
+        assert status(serving_pod, capsys)[0]["pod"] == "pod0001"
+        assert file.read().pod is None  # Whoever holds the lock writes the file.
+        assert read.pod is not None
+        file.write(dataclasses.replace(read, pod=dataclasses.replace(read.pod, end_by=1.0)))
+        assert run_sweep(yes=True, dry_run=False, transport="v2", as_json=False, folder=serving_pod.folder, clock=stub.clock) == 0
+        assert "is left" in capsys.readouterr().err and not stub.pods["pod0001"].terminated
+    assert run_sweep(yes=True, dry_run=False, transport="v2", as_json=False, folder=serving_pod.folder, clock=stub.clock) == 0
+    assert stub.pods["pod0001"].terminated
 
 
 def test_hours_that_are_over_end_a_pod(deploy: Deploy, stub: RunpodStub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from compiler.deploy.runpod_graphql import Word, literal
 from tests.runpod_stub import ENDPOINT_KEY, KEY, FakeClock, problem
 from tests.runpod_stub_old import OldRunpod
 from tests.unit.deploy.conftest import ADA, Deploy
-from tests.unit.deploy.servers import serving
+from tests.unit.deploy.servers import Reply, Request, json_reply, serving
 
 BY_ADA = Candidate(ADA, 1, "SECURE", "EU-SE-1", CudaPin(("13.0",)))
 
@@ -80,6 +81,19 @@ def test_v1_capacity_is_a_refusal_although_it_says_500(old: OldRunpod, wanted: W
         provider.create(wanted, "x", BY_ADA)
     with pytest.raises(Unsupported):
         provider.create(wanted, "x", Candidate(ADA, 1, "SECURE", None, CudaPin(floor="13.0")))
+
+
+def test_a_pod_that_v1_made_behind_a_500_is_found(old: OldRunpod, wanted: Wanted, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PODWRIGHT_RUNPOD_URL", old.url + "/v1")
+
+    def made_after_all(request: Request) -> Reply:
+        body = json.loads(request.body)
+        old.make({"name": body["name"], "image": body["imageName"], "ports": body["ports"], "env": body["env"], "disk": body["containerDiskInGb"], "gpu": {"id": ADA, "count": 1}, "dataCenterIds": ["EU-SE-1"]})
+        return json_reply({"error": "create pod: cannot assign requested address", "status": 500}, 500)
+
+    old.fault("POST", "^/v1/pods$", made_after_all)
+    ended = Deploy(old, wanted, tmp_path, capsys)(transport="v1")
+    assert ended.code == 0 and len(old.pods) == 1 and "found" in ended.err, ended.err
 
 
 @pytest.mark.parametrize("transport", ["graphql", "v1"])
