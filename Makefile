@@ -15,7 +15,7 @@ real := real_engine or real_docker or linters or runpod_schema or real_client or
 fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all plan lint image lock deploy status stop terminate stock test check check-real docs golden schemas bench fuzz soak clean
+.PHONY: help build build-all plan lint image local lock deploy status stop terminate stock test check check-real docs golden schemas bench fuzz soak clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ lint: $(VENV)/.runtime ## Check PROFILE, or all specs.
 
 image: $(VENV)/.runtime ## Build PROFILE's container image with a Docker engine.
 	@$(podwright) image $(options) $(PROFILE)
+
+local: $(VENV)/.runtime ## Serve PROFILE (tiny-cpu) on this machine until Ctrl-C; DOCKER=1 in a container.
+	@$(podwright) local $(options) $(if $(DOCKER),--docker) $(if $(NETWORK),--network $(NETWORK)) $(if $(PORT),--port $(PORT)) $(or $(PROFILE),tiny-cpu)
 
 lock: $(VENV)/.runtime ## Resolve commits, digests and sizes of PROFILE.
 	@$(podwright) lock $(options) $(PROFILE)

@@ -9,6 +9,7 @@ DeployError
 ├── BadAnswer            an answer that cannot be trusted, so nothing of it is used
 ├── BadReference         not the name of an image
 ├── LockNotWritten       the lock's file could not be replaced
+├── LocalRunFailed       a profile cannot be served on this machine, or did not come up
 ├── DockerUnavailable    no Docker engine answers
 └── ImageNotBuilt        there is nothing to build, or the engine refused the build as a whole
     └── StepFailed       one step of the Dockerfile failed
@@ -68,6 +69,10 @@ class BadReference(DeployError):
 
 class LockNotWritten(DeployError):
     """The lock's file could not be replaced; the old one is untouched."""
+
+
+class LocalRunFailed(DeployError):
+    """The profile cannot be served on this machine, or did not come up on it."""
 
 
 class DockerUnavailable(DeployError):
