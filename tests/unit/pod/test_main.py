@@ -100,6 +100,13 @@ def test_a_killed_supervisor_is_not_seen_by_clients(tmp_path: Path) -> None:
         assert pod.until(lambda s: s["restarts"]["engine"], "restarted")["restarts"]["engine"], "an adopted engine is watched, too"
 
 
+def test_a_start_survives_the_supervisor(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--slow-start", "4")) as pod:
+        first = pod.until(lambda s: s["engine_pid"] and s["state"] == "booting", "booting")["engine_pid"]
+        os.kill(pod.supervisor(), signal.SIGKILL)
+        assert pod.serves()["engine_pid"] == first
+
+
 def test_a_killed_bridge_comes_back_at_once(tmp_path: Path) -> None:
     with living(tmp_path, manifest_for()) as pod:
         first = pod.serves()["bridge_pid"]

@@ -6,7 +6,7 @@ import dataclasses
 
 from pod.supervisor.effects import CancelSteps, EndSpend, Preload, PublishCache, ReloadBridge, RunStep, StopEngine
 from pod.supervisor.events import PASSING, EngineExited, StepDone
-from pod.supervisor.state import STEPS, Change, Fatal, Kind, Load, Restart, SwapFailure, Target
+from pod.supervisor.state import STEPS, Change, Fatal, Kind, Load, Restart, Step, SwapFailure, Target
 from pod.supervisor.turn import Turn
 from pod.watchdog.crash_loop import RestartBudget
 
@@ -17,10 +17,11 @@ RETRY_S, RETRY_MAX_S = 20.0, 300.0
 KEPT_RESTARTS = 50
 
 
-def begin(turn: Turn, kind: Kind, target: Target, reason: str, *, back_to: Target | None = None, pause_s: float = 0.0) -> None:
-    """Start a change; whatever was under way must be over."""
+def begin(turn: Turn, kind: Kind, target: Target, reason: str, *, back_to: Target | None = None, pause_s: float = 0.0,
+          steps: tuple[Step, ...] = ()) -> None:  # fmt: skip
+    """Start a change; whatever was under way must be over. `steps` where not all of its kind are needed."""
     had_served = turn.state.serving or turn.state.good is not None
-    change = Change(turn.state.next_change, kind, target, STEPS[kind], reason, turn.now, turn.now, back_to, had_served, pause_s)
+    change = Change(turn.state.next_change, kind, target, steps or STEPS[kind], reason, turn.now, turn.now, back_to, had_served, pause_s)
     turn.set(change=change, next_change=change.id + 1, fatal=None if kind != "boot" else turn.state.fatal, notice="")
     turn.record("change", f"{kind}: {reason}", engine=target.engine, manifest=target.sha[:12], change=change.id)
     _run(turn)

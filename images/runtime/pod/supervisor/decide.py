@@ -95,8 +95,10 @@ def _began(turn: Turn, event: Begin) -> None:
     if event.was_serving:
         turn.set(serving=True, good=turn.state.target, name="serving")
         turn.record("adopted", f"the engine of the supervisor before goes on as process {event.engine_pid}", pid=event.engine_pid)
+    elif event.is_ours:
+        begin(turn, "boot", turn.state.target, "the engine of the supervisor before is still starting, and goes on", steps=("start", "prove"))
     else:
-        begin(turn, "restart", turn.state.target, "the supervisor before ended while the engine was starting")
+        begin(turn, "restart", turn.state.target, "the supervisor before ended in the middle of a change")
 
 
 def _bridge_exited(turn: Turn, event: BridgeExited) -> None:

@@ -13,9 +13,11 @@ PASSING = frozenset(("offline", "network", "timeout", "error", "port-taken"))
 
 @dataclasses.dataclass(frozen=True)
 class Begin:
-    """The supervisor starts. `engine_pid` is of a living engine of the supervisor before, which is adopted."""
+    """The supervisor starts. `engine_pid` is of a living engine of the supervisor before; `is_ours`: it is the one that is in force,
+    and is adopted, whether it served already or was still starting."""
 
     engine_pid: int | None = None
+    is_ours: bool = False
     was_serving: bool = False
     bridge_pid: int | None = None
 

@@ -110,7 +110,7 @@ class Supervisor:
         self._project()
         if bridge is not None and bridge.facts.get("runtime") != os.environ.get("PYTHONPATH", ""):
             self.real.bridges.replace()
-        self.post(Begin(engine.pid if engine else None, was_serving, bridge.pid if bridge else None))
+        self.post(Begin(engine.pid if engine else None, is_ours, was_serving, bridge.pid if bridge else None))
 
     async def _decide_for_ever(self) -> None:
         while True:

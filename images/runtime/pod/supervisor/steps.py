@@ -217,6 +217,19 @@ class Steps:
             await asyncio.sleep(START_LOOK_S)
 
     async def _start(self, target: Target) -> None:
+        engine, spec, began = self._children.of("engine"), target.spec, asyncio.get_running_loop().time()
+        if engine is None:
+            await self._spawned(target)
+        else:  # adopted while it was starting
+            self.reader.look_back()
+        health = spec.launch.health
+        while not await asyncio.to_thread(probe.health, spec.launch.port, health.path, HEALTH_S, health.status):
+            self.reader.read()
+            await asyncio.sleep(START_LOOK_S)
+        self.reader.read()
+        self.start_s = asyncio.get_running_loop().time() - began
+
+    async def _spawned(self, target: Target) -> None:
         plan, spec = self._plan(target), target.spec
         if _listens(plan.port):
             raise StepFailed("port-taken", f"port {plan.port} is taken by another program", "stop it, or set VL_PORT and start a new pod")
@@ -226,7 +239,6 @@ class Steps:
         place = await self.caching.place_of(target)
         env = offline.engine_env({**plan.env, "VLLM_CACHE_ROOT": place.root} if place else plan.env, decision)
         facts = {"engine": target.engine, "manifest": target.sha, "port": plan.port}
-        began = asyncio.get_running_loop().time()
         self.reader.begin()
         try:
             self._children.start("engine", plan.argv, env, self._folder.logs / "engine.log", facts)
@@ -234,12 +246,6 @@ class Steps:
             raise StepFailed("no-program", f"{plan.argv[0]}: no such program in this image", "build the image again, or publish a manifest for this one") from None
         except OSError as error:
             raise StepFailed("no-program", f"{plan.argv[0]}: {error.strerror}") from None
-        health = spec.launch.health
-        while not await asyncio.to_thread(probe.health, plan.port, health.path, HEALTH_S, health.status):
-            self.reader.read()
-            await asyncio.sleep(START_LOOK_S)
-        self.reader.read()
-        self.start_s = asyncio.get_running_loop().time() - began
 
     async def _prove(self, target: Target) -> None:
         warm_up, spec = target.manifest.supervisor.warm_up, target.spec

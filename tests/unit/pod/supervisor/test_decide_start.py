@@ -30,12 +30,19 @@ def test_a_profile_without_bridge_starts_none() -> None:
 
 
 def test_a_living_engine_is_adopted() -> None:
-    history = History().begins(engine_pid=7, was_serving=True, bridge_pid=8)
+    history = History().begins(engine_pid=7, is_ours=True, was_serving=True, bridge_pid=8)
     assert history.state.name == "serving" and history.state.bridge_pid == 8
     assert not history.did(RunStep) and not history.did(StartBridge)
 
 
-def test_an_engine_that_was_still_starting_is_started_again() -> None:
+def test_an_engine_that_was_still_starting_goes_on() -> None:
+    history = History().begins(engine_pid=7, is_ours=True)
+    assert history.step == "start" and history.state.name == "booting"
+    history.done("start", "prove")
+    assert history.state.name == "serving"
+
+
+def test_an_engine_of_another_manifest_is_stopped() -> None:
     assert History().begins(engine_pid=7).step == "stop"
 
 
