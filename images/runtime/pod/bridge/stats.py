@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 
 ABORTED = 499
 # Probes come every few seconds and say nothing that their counter does not.
 QUIET = frozenset({"/", "/health", "/ready", "/metrics", "/console", "/console/data", "/api/hello", "/api/event_logging/*"})
+_REPEATED = re.compile(r"""["']input["']: """)
 _MAX_NOTES = 20
 _MAX_ERRORS = 20
 
@@ -121,12 +123,13 @@ class Stats:
             "first_ms": None if record.first_s is None else round(record.first_s * 1000, 1), "pings": record.pings or None,
             "held_ms": round(record.held_s * 1000, 1) or None,
             "input": usage and usage.prompt, "cached": usage and usage.cached, "output": usage and usage.completion, "stop": record.stop,
-            "error": record.error and self._clean(record.error), "notes": record.notes[:_MAX_NOTES] or None,
+            "error": record.error and self._clean(record.error), "notes": [self._clean(note) for note in record.notes[:_MAX_NOTES]] or None,
         }  # fmt: skip
         return dumps({key: value for key, value in facts.items() if value is not None}).decode()
 
     def _clean(self, error: str) -> str:
-        return redacted(error[:500], self.secrets)
+        # Engines repeat what they do not understand, which is what somebody asked: `..., 'input': [{'role': ...`.
+        return redacted(_REPEATED.split(error[:500])[0], self.secrets)
 
     def totals(self) -> dict[str, Any]:
         """Counts since the start, and the last errors, newest first."""

@@ -13,6 +13,7 @@ from pod.bridge.errors import InvalidRequestError, from_event, from_upstream
 from pod.bridge.events import MessageStream
 from pod.bridge.models import Names
 from pod.bridge.native import mended_message
+from pod.bridge.stats import Record, Stats
 from pod.bridge.turn import Turn
 
 from tests.unit.pod.bridge.chunks import DONE, call, calling, chunk, run
@@ -152,6 +153,16 @@ def test_an_id_that_an_earlier_call_has_is_not_given_twice() -> None:
     history = [{"type": "tool_use", "id": "call_0", "name": "run", "input": {}}]
     made_turn = translated(messages=[{"role": "user", "content": "a"}, {"role": "assistant", "content": history}]).turn
     assert made_turn.known_calls == {"call_0"}
+
+
+def test_the_trace_does_not_repeat_what_an_engine_repeats_of_the_prompt() -> None:
+    lines: list[str] = []
+    stats, record = Stats(lines.append), Record("POST")
+    record.error = "1 validation error:\n  {'loc': ('messages', 0), 'msg': 'Input should be a string', 'input': [{'text': 'secret words'}]}"
+    record.error_kind = "invalid_request_error"
+    record.notes = [f"no count from the engine: {record.error}"]
+    stats.finished(record, "req_1", 400)
+    assert "Input should be a string" in lines[0] and "secret" not in lines[0] + str(stats.totals())
 
 
 # --- errors
