@@ -107,7 +107,8 @@ class Supervisor:
         was_serving = is_ours and folders.read_json(self._folder.memory_file).get("serving") is True
         if is_ours:
             self.real.steps.reader.look_back()
-        self._project()
+        if not was_serving:  # else what others read is still true, and our first words would send clients away from a healthy engine
+            self._project()
         if bridge is not None and bridge.facts.get("runtime") != os.environ.get("PYTHONPATH", ""):
             self.real.bridges.replace()
         self.post(Begin(engine.pid if engine else None, is_ours, was_serving, bridge.pid if bridge else None))
