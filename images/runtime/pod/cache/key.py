@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 
 from pod.contract import CompileCache, Override
+from pod.hub.files import hub_cache
+from pod.weights.offline import LEVER
 
 # Compilers and what they compile: another build of one of these makes other code of the same graph.
 _DISTRIBUTIONS = ("torch", "triton", "flashinfer-python")
@@ -46,6 +48,15 @@ def runtime_facts(
         facts["cpu"] = _instructions(cpuinfo)
     facts.update({f"lever {name}": value for name, value in sorted(overrides.items())})
     return facts
+
+
+def weights_facts(hf_home: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Where the engine finds its weights, and whether it may ask the Hub for them.
+
+    vLLM's own key holds the model's name and, where the Hub is not asked, puts the snapshot's folder in its place (0.27.1,
+    `ModelConfig.compute_hash` and `EngineArgs`): graphs of one are not found by a start with the other.
+    """
+    return {"hub cache": str(hub_cache(hf_home, env)), "hub offline": env.get(LEVER) or "auto"}
 
 
 def engine_levers(overrides: Iterable[Override], env: Mapping[str, str]) -> dict[str, str]:

@@ -177,14 +177,15 @@ def _once(repo: str, revision: str | None, cache: Path, only: Sequence[str], res
 def _is_there(file: Path, size: int) -> bool:
     """Whether a file of the snapshot is whole. A blob of another length is removed: the library would take it as it is.
 
-    A file that is no link was repaired in place, and its length says nothing.
+    A JSON file that is no link was repaired in place, and its length says nothing.
     """
     if not file.exists():
         return False
-    if not file.is_symlink() or file.stat().st_size == size:
+    was_repaired = file.suffix == ".json" and not file.is_symlink()
+    if was_repaired or file.stat().st_size == size:
         return True
     file.resolve().unlink()
-    file.unlink()
+    file.unlink(missing_ok=True)
     return False
 
 

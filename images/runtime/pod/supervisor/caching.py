@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pod import gpu
-from pod.cache.key import engine_levers, runtime_facts
+from pod.cache.key import engine_levers, runtime_facts, weights_facts
 from pod.cache.store import Place
 from pod.hub import child as hub_child
 from pod.supervisor.state import Target
@@ -41,6 +41,7 @@ class Caching:
             driver, gpus = await asyncio.to_thread(gpu.identity)
             levers = engine_levers(supervisor.overrides, self._environ)
             facts = await asyncio.to_thread(runtime_facts, target.manifest.pod.distribution, driver, gpus, levers)
+            facts |= weights_facts(supervisor.hf_home, self._environ)
             root = self._environ.get("VLLM_CACHE_ROOT") or supervisor.vllm_cache_root
             self._places[name] = Place.of(cache, facts, root)
         return self._places[name]

