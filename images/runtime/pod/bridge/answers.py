@@ -137,6 +137,8 @@ def message_of(data: Any, turn: Turn, message_id: str) -> tuple[dict[str, Any], 
     is_only_thoughts = finish != "length" and all(block["type"] == "thinking" for block in content)
     if is_only_thoughts and (text := repeat_of_thoughts([block["thinking"] for block in content], notes)):
         content.append({"type": "text", "text": text})
+    if turn.hides_thinking:
+        content = [block for block in content if block["type"] != "thinking"]
     usage = usage_of(data.get("usage"), turn)
     stop, note = stop_of(finish, matched, calls.count > 0, usage, turn)
     notes += [note] if note else []

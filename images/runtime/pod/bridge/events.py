@@ -221,7 +221,8 @@ class MessageStream(MessageWriter):
         if piece:
             self._all_thoughts.append(piece)
             self._thought += len(piece)
-            self._piece(THINKING, piece, out)
+            if not self.turn.hides_thinking:
+                self._piece(THINKING, piece, out)
 
     def _piece(self, kind: str, text: str, out: list[bytes]) -> None:
         if self._queue:

@@ -233,7 +233,8 @@ class NativeStream(MessageWriter):
             if isinstance(text, str) and text:
                 self._pieces += 1
                 self._all_thoughts += [text] if key == THINKING else []
-                self._write(key, text, out)
+                if key == TEXT or not self.turn.hides_thinking:
+                    self._write(key, text, out)
 
     def _stopped(self, index: int | None, out: list[bytes]) -> None:
         """A whole call goes out; one that is not may have been cut off, which the engine says only later."""

@@ -126,7 +126,7 @@ def turn_of(reading: Reading, body: dict[str, Any], settings: Settings, stream: 
         model=reading.requested, stream=stream, max_tokens=reading.max_tokens or 0, window=reading.match.model.context_window,
         estimate=reading.estimated, one_tool=reading.choice.one_at_most, forced_tool=reading.choice.name,
         applied_edits=tuple(reading.applied_edits), omits_thinking=reading.thinking.is_omitted, guard=settings.guard,
-        stop_sequences=tuple(sampling(body).get("stop", ())),
+        hides_thinking=reading.thinking.enabled is False, stop_sequences=tuple(sampling(body).get("stop", ())),
         known_calls=frozenset(call.id for turn in reading.conversation.turns if isinstance(turn, AssistantTurn) for call in turn.calls),
     )  # fmt: skip
 

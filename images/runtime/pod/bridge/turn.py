@@ -9,7 +9,7 @@ from typing import Any
 @dataclasses.dataclass(frozen=True)
 class Turn:
     """What an answer has to know of its request. Counts in tokens; `estimate` is of the input, `window` None: not known.
-    `omits_thinking`: the client wants thinking blocks without their text. `known_calls` are the ids of the conversation's calls."""
+    `omits_thinking`: the client wants thinking blocks without their text; `hides_thinking`: none at all, it switched thinking off. `known_calls` are the ids of the conversation's calls."""
 
     model: str
     stream: bool = False
@@ -21,6 +21,7 @@ class Turn:
     stop_sequences: tuple[str, ...] = ()
     guard: bool = False
     omits_thinking: bool = False
+    hides_thinking: bool = False
     known_calls: frozenset[str] = frozenset()
     applied_edits: tuple[dict[str, Any], ...] = ()
 

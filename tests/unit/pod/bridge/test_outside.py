@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 from pod.bridge import count, errors
+from pod.bridge.answers import message_of
 from pod.bridge.calls import client_id, engine_id
 from pod.bridge.errors import InvalidRequestError, from_event, from_upstream
 from pod.bridge.events import MessageStream
 from pod.bridge.models import Names
-from pod.bridge.native import mended_message
+from pod.bridge.native import NativeStream, mended_message
 from pod.bridge.stats import Record, Stats
 from pod.bridge.turn import Turn
 
 from tests.unit.pod.bridge.chunks import DONE, call, calling, chunk, run
-from tests.unit.pod.bridge.legal import frames_of
+from tests.unit.pod.bridge.legal import frames_of, judged
 from tests.unit.pod.bridge.net import REQUEST, STREAMED, Asked, Engine, Got, Peer, pair
 from tests.unit.pod.bridge.net import run as run_work
 from tests.unit.pod.bridge.test_requests import RUN, SETTINGS, messages_of, translated
@@ -137,6 +138,32 @@ def test_thinking_that_a_server_repeats_at_its_end_is_not_doubled() -> None:
     assert blocks == [["thinking", whole], ["text", "x"]]
     blocks, _, _ = run(*[chunk({"reasoning": piece}) for piece in ("ha", "ha", "haha")], chunk({"content": "x"}), chunk({}, "stop"), DONE)
     assert blocks[0] == ["thinking", "hahahaha"]
+
+
+def test_a_client_that_switched_thinking_off_gets_none_from_a_model_that_thinks_anyway() -> None:
+    off = Turn("m", max_tokens=100, hides_thinking=True)
+    assert translated(thinking={"type": "disabled"}, messages=[{"role": "user", "content": "a"}]).turn.hides_thinking
+    blocks, _, _ = run(chunk({"reasoning": "hm"}), chunk({"content": "a"}), chunk({}, "stop"), DONE, turn=off)
+    assert blocks == [["text", "a"]]
+    ((kind, text),), _, _ = run(chunk({"reasoning": "the answer"}), chunk({}, "stop"), DONE, turn=off)
+    assert kind == "text" and text.endswith("the answer")
+    whole = {"choices": [{"message": {"reasoning": "hm", "content": "a"}, "finish_reason": "stop"}]}
+    assert message_of(whole, off, "msg_1")[0]["content"] == [{"type": "text", "text": "a"}]
+    native = NativeStream(off, "msg_1")
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 1, "output_tokens": 0}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "a"}},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    ]
+    made = b"".join(frame for event in events for frame in native.feed(b"data: " + json.dumps(event).encode() + b"\n\n"))
+    judge = judged(made)
+    assert judge.faults == [] and [(block["type"], block["text"]) for block in judge.blocks] == [("text", "a")]
 
 
 def test_one_call_that_is_not_in_a_list_is_a_call() -> None:
