@@ -20,6 +20,7 @@ from pod.launch import resolved
 from pod.publication import Taken
 from pod.supervisor import http, logs
 from pod.supervisor.decide import decide
+from pod.supervisor.desktop import Desktops
 from pod.supervisor.events import Begin, Event, StopWanted, SwapWanted, Tick
 from pod.supervisor.following import Following
 from pod.supervisor.memory import saved
@@ -52,6 +53,7 @@ class Supervisor:
         self.watching = Watching(self.real.children, self.real.steps, self.post, lambda: self.state, lambda: self.real.steps.reader.boot)
         self.following = Following(folder, environ, self.real.workers, taken, self.post, self.note)
         self.mirroring = Mirroring(folder, environ, self.real.workers, journal, lambda: self.state)
+        self.desktops = Desktops(folder, environ, self.real.children, lambda: self.state, self.note)
         self.real.fetch_runtime, self.real.last_words = self.following.fetch_runtime, self.mirroring.copy
         self._tasks: list[asyncio.Task[Any]] = []
         self._parent = os.getppid()
@@ -76,7 +78,7 @@ class Supervisor:
         self._introduce()
         await self._listen()
         self._adopt()
-        for work in (self._ticks(), self.watching.run(), self.following.run(), self.mirroring.run(), self._decide_for_ever()):
+        for work in (self._ticks(), self.watching.run(), self.following.run(), self.mirroring.run(), self.desktops.run(), self._decide_for_ever()):
             self._tasks.append(loop.create_task(work))
         waited: list[asyncio.Future[Any]] = [self._ended, *self._tasks]
         done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
