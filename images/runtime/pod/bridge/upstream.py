@@ -30,9 +30,6 @@ MAX_KEPT = 64
 # may be what ended the engine: it is not sent again.
 DEAD_S = 1.0
 MAX_REQUESTS = 1024
-# The most that one connection's bytes are worked on before others get their turn: a fast engine hands over a quarter of a megabyte
-# at once, which is milliseconds of work, times the number of its streams.
-SLICE = 8192
 
 
 class _DeadError(Exception):
@@ -49,7 +46,6 @@ class _Connection(asyncio.Protocol):
         self._answer: Answer | None = None
         self._is_paused = False
         self._is_complete = False
-        self._rest = memoryview(b"")
         self.is_used = False
         self.is_closed = False
         self.kept_since = 0.0
@@ -103,28 +99,6 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if len(data) <= SLICE and not self._rest:
-            self._received(data)
-            return
-        self._rest = memoryview(bytes(self._rest) + data if self._rest else data)
-        self._transport.pause_reading()
-        if not self._is_paused:
-            self._slice()
-
-    def _slice(self) -> None:
-        """Works on some of what came, and lets others have their turn before the next."""
-        if self.is_closed or self._is_paused or not self._rest:
-            return
-        some, self._rest = self._rest[:SLICE], self._rest[SLICE:]
-        self._received(some)
-        if self.is_closed or self._is_paused:
-            return
-        if self._rest:
-            asyncio.get_running_loop().call_soon(self._slice)
-        else:
-            self._transport.resume_reading()
-
-    def _received(self, data: bytes | memoryview) -> None:
         if self._head is None:  # bytes that nobody asked for
             self.abort()
             return
@@ -156,14 +130,11 @@ class _Connection(asyncio.Protocol):
         if answer is None or self.is_closed:
             return
         self.is_used = True
-        keep = self._can_keep and not self._is_paused and not self._rest
+        keep = self._can_keep and not self._is_paused
         self._pool.done(self, keep=keep)
         answer.end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        rest, self._rest = self._rest, memoryview(b"")
-        if rest and not self.is_closed:
-            self._received(rest)
         if self.is_closed:
             return
         is_sized = "content-length" in self._fields or "transfer-encoding" in self._fields if self._answer is not None else True
@@ -198,8 +169,6 @@ class _Connection(asyncio.Protocol):
         self._is_paused = is_paused
         if is_paused:
             self._transport.pause_reading()
-        elif self._rest:
-            self._slice()
         else:
             self._transport.resume_reading()
 

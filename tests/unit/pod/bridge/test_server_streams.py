@@ -19,6 +19,7 @@ from tests.unit.pod.bridge.legal import judged
 from tests.unit.pod.bridge.net import REQUEST, STREAMED, Client, Engine, Got, Peer, bridge_to, eventually, pair, run
 
 CHAT = "/v1/chat/completions"
+WHOLE = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
 
 
 async def whole_of(client: Client) -> Got:
@@ -357,6 +358,25 @@ def test_saturation_is_quick_and_health_answers() -> None:
             assert asyncio.get_running_loop().time() - start < 0.5
             clients[0].close()
             await eventually(lambda: bridge.app.engines.first.active == 3)
+
+    run(work())
+
+
+def test_connections_to_the_engine_are_used_again() -> None:
+    async def work() -> None:
+        engine = Engine(v1__chat__completions=lambda peer: peer.text("Hi") if peer.asked.json.get("stream") else peer.whole(200, WHOLE))
+        async with pair(engine) as bridge:
+            for body in (STREAMED, REQUEST, STREAMED, REQUEST):
+                assert (await bridge.ask("POST", "/v1/messages", body)).status == 200
+                await eventually(lambda: bridge.app.engines.first.active == 0)
+            assert engine.opened == 1 and bridge.app.engines.first.open_connections == 1
+
+            def last(peer: Peer) -> None:
+                peer.whole(200, WHOLE, "connection: close\r\n")
+
+            engine.answers[CHAT] = last
+            assert (await bridge.ask("POST", "/v1/messages", REQUEST)).status == 200
+            assert bridge.app.engines.first.open_connections == 0
 
     run(work())
 
