@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
 
 from pod.contract import Manifest
-
-# Steps of a reload during which the engine does not serve; those before happen while the old one goes on (pod.supervisor.state.STEPS).
-OUTAGE_STEPS = ("drain", "stop", "prepare", "start", "prove")
 
 
 class Effect(enum.StrEnum):
@@ -48,9 +44,3 @@ def _served(manifest: Manifest, engine: str | None) -> object:
     chosen = next((e for e in engines if e.name == engine), manifest.engine)
     return chosen.name, chosen.launch
 
-
-def measured_outage(phases: Mapping[str, float]) -> Outage | None:
-    """The outage of a reload by what this pod took for the same steps at its last start; None before it has served."""
-    if "start" not in phases or "prove" not in phases:
-        return None
-    return Outage(sum(seconds for step, seconds in phases.items() if step in OUTAGE_STEPS), "measured by this pod at its last start")

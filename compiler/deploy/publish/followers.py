@@ -12,7 +12,7 @@ from compiler.deploy.connection import Transport, connected
 from compiler.deploy.finding import matching
 from compiler.deploy.provider import PodStatus
 from compiler.deploy.provider_errors import KeyMissing
-from compiler.deploy.publish.effect import Effect, Outage, effect_between, measured_outage
+from compiler.deploy.publish.effect import Effect, Outage, effect_between
 from compiler.deploy.publish.pods import PodClient, Report, Unseen
 from compiler.deploy.publish.release import Release
 from compiler.deploy.refusals import EndpointKeyMissing, WrongTarget
@@ -83,9 +83,14 @@ def forecast(follower: Follower, release: Release, published: Manifest | None, u
     if old is None:
         return Forecast(follower, None, None, False)
     effect = effect_between(old, release.manifest, report.engine if report else None)
-    outage = (measured_outage(report.phases) if report else None) or usual() if effect is Effect.ENGINE else None
+    outage = (_measured(report) or usual()) if effect is Effect.ENGINE else None
     failed = report.quarantined.get(release.manifest.sha256(), "") if report else ""
     return Forecast(follower, effect, outage, report is not None and release.runtime not in (None, report.runtime), failed)
+
+
+def _measured(report: Report | None) -> Outage | None:
+    """The outage by what this very pod took for its last start."""
+    return Outage(report.restart_s, "measured by this pod at its last start") if report and report.restart_s else None
 
 
 def _listed(plan: Plan, environ: Mapping[str, str], transport: Transport, file: StateFile, say: Callable[[str], None]) -> list[tuple[str, str, bool]]:

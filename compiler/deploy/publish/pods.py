@@ -28,7 +28,7 @@ MAX_BYTES = 4 << 20
 class Report:
     """What a pod says of itself. `sequence` is the publication in force, 0 for the manifest of its image; `heard` the last one it knows of.
 
-    `refusals` are time and words of its journal's lines about publications that it did not take, oldest first. `phases` are seconds by step of its last change.
+    `refusals` are time and words of its journal's lines about publications that it did not take, oldest first. `restart_s` is how long its last start kept clients waiting, in seconds.
     """
 
     state: str
@@ -42,7 +42,7 @@ class Report:
     busy: int
     quarantined: Mapping[str, str]
     good: str | None
-    phases: Mapping[str, float]
+    restart_s: float | None
     notice: str
     refusals: tuple[tuple[str, str], ...]
     runtime: str | None
@@ -125,14 +125,13 @@ class PodClient:
 def report_of(status: Mapping[str, Any]) -> Report:
     """A status document, read without trusting it."""
     engine, publication, load = mapping(status.get("engine")), mapping(status.get("publication")), mapping(status.get("load"))
-    phases = {str(step): seconds for step, value in mapping(status.get("phases")).items() if (seconds := number(value)) is not None}
     last = [(_said(row.get("at")), _said(row.get("message"))) for row in rows(status.get("last")) if row.get("kind") == "refused"]
     return Report(
-        state=text(status.get("state")) or "", detail=_said(status.get("detail")), engine=text(engine.get("name")) or "", manifest=text(engine.get("manifest")) or "",
+        state=_said(status.get("state")), detail=_said(status.get("detail")), engine=_said(engine.get("name")), manifest=text(engine.get("manifest")) or "",
         sequence=whole(engine.get("sequence")) or 0, heard=whole(publication.get("sequence")) or 0, pending=publication.get("pending") is not None,
         changing=status.get("change") is not None, busy=(whole(load.get("running")) or 0) + (whole(load.get("waiting")) or 0),
         quarantined={sha: _said(row.get("reason")) for row in rows(status.get("quarantined")) if (sha := text(row.get("manifest")))},
-        good=text(mapping(status.get("good")).get("manifest")), phases=phases, notice=_said(status.get("notice")), refusals=tuple(last), runtime=text(status.get("runtime")),
+        good=text(mapping(status.get("good")).get("manifest")), restart_s=number(status.get("restart_s")), notice=_said(status.get("notice")), refusals=tuple(last), runtime=text(status.get("runtime")),
         levers=tuple(f"{name}={_said(row.get('value'))}" for row in rows(status.get("levers")) if (name := text(row.get("name")))), follows=_said(status.get("follow")),
     )  # fmt: skip
 

@@ -29,13 +29,15 @@ from pod.supervisor.proofs import proof_answer
 from pod.supervisor.real import Real
 from pod.supervisor.spend import spend_of
 from pod.supervisor.state import State, Target
-from pod.supervisor.views import Clock, engine_document, status_document, swap_answer
+from pod.supervisor.views import Clock, engine_document, restart_s, status_document, swap_answer
 from pod.supervisor.watching import Watching
 
 TICK_S = 1.0
 # How often logs are looked at; an engine that prints a line a request fills 64 MiB in hours at the least.
 ROTATE_S = 60.0
 _LAST = 20
+# A start leaves some twenty lines; requests leave none.
+_LOOK_BACK = 1000
 
 
 class Supervisor:
@@ -224,7 +226,7 @@ class Supervisor:
         """The status document."""
         clock = Clock(time.monotonic(), time.time())
         engine = self.real.children.of("engine")
-        facts = {"now": round(clock.wall, 3), "engine_pid": engine.pid if engine else None, "watchdog": self.watching.verdict, "phases": self.phases, "figures": self.real.steps.reader.facts,
+        facts = {"now": round(clock.wall, 3), "engine_pid": engine.pid if engine else None, "watchdog": self.watching.verdict, "phases": self.phases, "restart_s": restart_s(self._journal.tail(_LOOK_BACK)), "figures": self.real.steps.reader.facts,
                  "state_folder": str(self._folder.path), "state_folder_problem": self._folder.problem, "journal": self._journal.health(), "follow": self.following.last, "mirror": self.mirroring.last,
                  "children": [{"role": c.role, "pid": c.pid} for c in self.real.children.all()], "last": self._journal.tail(_LAST)}  # fmt: skip
         return status_document(self.state, clock, facts)

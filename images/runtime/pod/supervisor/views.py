@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pod.supervisor.state import Restart, State, Target, holds
+from pod.supervisor.state import GENTLE, Restart, State, Target, holds
 
 # What clients are told to wait before they ask again: a restart takes minutes, so sooner is of no use.
 RETRY_AFTER_S = 30
@@ -86,6 +86,21 @@ def swap_answer(state: State, engine: str, now: float) -> tuple[int, str]:
     if state.name in ("booting", "reloading") and state.change and not state.serving:
         return 409, f"the pod is {state.name}"
     return 202, f"{engine} will be loaded"
+
+
+def restart_s(entries: Iterable[Mapping[str, Any]]) -> float | None:
+    """How long the last start that succeeded kept clients waiting, in seconds, by the journal: all of the change but its gentle steps."""
+    found: float | None = None
+    gentle_s = 0.0
+    for entry in entries:
+        kind, seconds = entry.get("kind"), entry.get("seconds")
+        if kind == "change":
+            gentle_s = 0.0
+        elif kind == "phase" and entry.get("phase") in GENTLE and isinstance(seconds, (int, float)):
+            gentle_s += seconds
+        elif kind == "serving" and isinstance(seconds, (int, float)):
+            found = round(max(0.0, seconds - gentle_s), 3)
+    return found
 
 
 def lines(status: Mapping[str, Any]) -> list[str]:
