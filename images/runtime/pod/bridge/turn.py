@@ -9,7 +9,8 @@ from typing import Any
 @dataclasses.dataclass(frozen=True)
 class Turn:
     """What an answer has to know of its request. Counts in tokens; `estimate` is of the input, `window` None: not known.
-    `omits_thinking`: the client wants thinking blocks without their text; `hides_thinking`: none at all, it switched thinking off. `known_calls` are the ids of the conversation's calls."""
+    `omits_thinking`: the client wants thinking blocks without their text; `hides_thinking`: none at all, it switched thinking off.
+    `known_calls` are the ids of the conversation's calls."""
 
     model: str
     stream: bool = False
