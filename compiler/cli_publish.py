@@ -30,7 +30,7 @@ CreateRepo = Annotated[bool, typer.Option("--create-repo", help="Make the reposi
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    for command in (publish, rollback):
+    for command in (publish, rollback, journal):
         app.command()(command)
 
 
@@ -76,6 +76,30 @@ def rollback(
     raise typer.Exit(run_rollback(_subject(profile, specs, only_specs, as_json), orders))
 
 
+def journal(
+    profile: Profile, follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on, and print what comes new.")] = False, pod: PodId = None,
+    lines: Annotated[int, typer.Option("--lines", min=1, max=5000, help="How many lines of the journal.")] = 100,
+    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Show what a pod mirrored to the Hub: its journal, its GPUs, the ends of its logs. Also of a pod that is gone.
+
+    Examples:
+
+      podwright journal nemotron-ada
+
+      podwright journal nemotron-ada -f --lines 20
+
+      podwright journal nemotron-ada --pod 7h9k2m4n6p --json
+    """
+    from compiler.deploy.publish.journal import run_journal
+    from compiler.resolve import resolve_plan
+
+    if follow and as_json:
+        raise typer.BadParameter("prints lines as they come; --json prints one document", param_hint="--follow")
+    plan = resolve_plan(usable_specset(spec_store(specs, only_specs), profile, as_json))
+    raise typer.Exit(run_journal(plan, pod=pod, lines=lines, follow=follow, as_json=as_json))
+
+
 def _orders(*, now: bool, idle: bool, endpoints: list[str] | None, **others: object) -> Orders:
     from compiler.deploy.publish.command import Orders
 
@@ -114,5 +138,3 @@ def _usual_outage(store: SpecStore, specset: SpecSet) -> Outage | None:
                 found = (m.date, float(m.value), f"{topic}/{m.id}")
     return Outage(found[1], f"measured on {found[0]}, {found[2]}") if found else None
 
-
-__all__ = ("PodId", "register")

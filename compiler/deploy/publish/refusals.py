@@ -12,7 +12,8 @@ DeployError
 ├── NeedsNewPod       no running pod can become that
 ├── WentBack          a pod did not take it over, or went back
 ├── StillWaiting      a pod has not taken it over in time
-└── NothingGood       there is nothing to go back to
+├── NothingGood       there is nothing to go back to
+└── NoJournal         no pod of the profile mirrored a journal
 """
 
 from __future__ import annotations
@@ -90,3 +91,9 @@ class NothingGood(DeployError):
     """There is no earlier publication to go back to."""
 
     code = "DPL071"
+
+
+class NoJournal(DeployError):
+    """No pod of the profile mirrored a journal."""
+
+    code = "DPL072"
