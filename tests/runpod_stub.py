@@ -73,6 +73,7 @@ class StubPod:
     center: str
     stopped: bool = False
     terminated: bool = False
+    listed_from: float = 0.0
 
 
 @dataclasses.dataclass
@@ -161,7 +162,7 @@ class RunpodStub(Server):
         parts, body = request.path.strip("/").split("/"), json.loads(request.body) if request.body else {}
         match (request.method, *parts[1:]):
             case ("GET", "pods"):
-                return self._page([self.described(p) for p in self.living()], "pods", request)
+                return self._page([self.described(p) for p in self.living() if p.listed_from <= self.clock.time()], "pods", request)
             case ("POST", "pods"):
                 return self.created(body)
             case ("GET", "pods", pod_id):

@@ -54,6 +54,8 @@ class Creator:
     def __init__(self, provider: Provider, wanted: Wanted, name: str, clock: Clock, say: Callable[[str], None]) -> None:
         self._provider, self._wanted, self._name, self._clock, self._say = provider, wanted, name, clock, say
         self._storm_s = 0.0
+        self.doubtful = False
+        """Whether a create failed without an answer and the name was not in the list: the pod may show up there later."""
 
     def run(self, options: Sequence[Option]) -> Created:
         """Go through the options until one gives a pod."""
@@ -88,7 +90,7 @@ class Creator:
                 if pod is not None:
                     self._say(f"{failure.what}; but the pod exists: {pod.id}")
                     return Created(pod, candidate, found=True)
-                failures += 1
+                failures, self.doubtful = failures + 1, True
                 if failures == TRIES_EACH or is_capacity(failure.detail):
                     raise
                 pause = FIRST_PAUSE_S * 2.0 ** (failures - 1)

@@ -87,6 +87,7 @@ class Life:
         self._plan, self._wanted = offer.wanted.plan, offer.wanted
         self._state = file.read()
         self._owned = False
+        self._doubtful: set[str] = set()
         self._began = clock.time()
         self.stage = Stage.TEMPLATE
 
@@ -177,11 +178,14 @@ class Life:
         name = self._state.intent or unique_name(self._plan.deploy.pod_name, secrets.token_hex(3))
         self._save(dataclasses.replace(self._state, intent=name, pod=None))
         self._owned = True
+        creator = Creator(self._provider, self._wanted, name, self._clock, self._display.say)
         try:
-            created = Creator(self._provider, self._wanted, name, self._clock, self._display.say).run(choice)
+            created = creator.run(choice)
         except AllRefused as refused:
             self._save(dataclasses.replace(self._state, intent=None))
             raise self._verdict(refused) from refused
+        finally:
+            self._doubtful |= {name} if creator.doubtful else set()
         self._display.say(self._created_text(created))
         return self._remember(created.pod, created.candidate), created.candidate
 
@@ -203,6 +207,7 @@ class Life:
         pod = self._waiter.until_serving(record)
         self._enter(Stage.PROVING)
         proofs = self._waiter.proven(record, pod)
+        self._end_twins(record.id)
         self._enter(Stage.SERVING)
         record = dataclasses.replace(record, served=self._clock.time(), cuda=pod.cuda or record.cuda, price_usd_h=pod.price_usd_h or record.price_usd_h)
         self._save(dataclasses.replace(self._state, pod=record))
@@ -242,6 +247,7 @@ class Life:
         self._enter(Stage.CLEANING)
         record = self._state.pod
         try:
+            self._end_twins(record.id if record else None)
             if record is None and self._state.intent is not None:
                 record = self._lost_pod(self._state.intent)
             if record is None or not self._owned:
@@ -257,6 +263,15 @@ class Life:
                 self._save(dataclasses.replace(self._state, pod=None, intent=None))
         except (ProviderError, OSError, KeyboardInterrupt) as problem:
             raise self._still_billing(record, problem) from failure
+
+    def _end_twins(self, kept: str | None) -> None:
+        """Terminate pods that a failed create made after all, later than we looked for them. They carry the name that was asked for."""
+        if not self._doubtful:
+            return
+        for pod in self._provider.pods():
+            if pod.name in self._doubtful and pod.id != kept:
+                self._provider.act(pod, "terminate")
+                self._display.say(f"pod {pod.id} was made by a request that had failed: terminated")
 
     def _lost_pod(self, name: str) -> PodRecord | None:
         """The pod of a name that was asked for without an answer."""

@@ -79,6 +79,19 @@ def test_a_create_that_did_not_happen_is_asked_for_again(deploy: Deploy, stub: R
     assert all(any(a < look < b for look in looks) for a, b in pairwise(creates))
 
 
+@pytest.mark.parametrize("course", [Course(), Course(end="exits")])
+def test_a_pod_that_shows_up_late_is_not_left_beside_the_second_one(deploy: Deploy, stub: RunpodStub, course: Course) -> None:
+    def made_late(request: Request) -> Reply:
+        stub.make(json.loads(request.body)).listed_from = stub.clock.now + 60
+        return problem(500, "internal error")
+
+    stub.courses = [Course(), course]
+    stub.fault("POST", "^/v2/pods$", made_late)
+    ended = deploy()
+    assert ended.code == (0 if course.end == "serves" else 4) and stub.pods["pod0001"].terminated
+    assert len(stub.living()) == (1 if course.end == "serves" else 0) and "by a request that had failed" in ended.err
+
+
 def test_a_server_that_always_fails_ends_the_attempt_with_nothing_left(deploy: Deploy, stub: RunpodStub) -> None:
     stub.fault("POST", "^/v2/pods$", lambda r: problem(503, "maintenance"), times=9)
     ended = deploy()
