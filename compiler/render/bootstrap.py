@@ -83,7 +83,6 @@ def _lists(plan: Plan) -> dict[str, str | list[str]]:
     return {
         "OVERRIDES": [f"{o.name}|{o.effect}|{o.pattern}" for o in plan.overrides],
         "PORTS": [str(port) for port in plan.network.listening],
-        "NCCL_CONF": [f"{v.name}={v.value}" for v in plan.hardware.nccl_conf],
         "PACKAGES": [f"{_flag(_is_required(p.requirement, plan.engine.argv))}|{p.requirement}" for p in plan.image.packages],
     }
 

@@ -50,7 +50,7 @@ def resolve_plan(specs: SpecSet) -> Plan:
         storage=storage, secrets=resolve_secrets(specs, ledger), bridge=resolve_bridge(specs, ledger, engine), watchdog=resolve_watchdog(specs, ledger), swap=swap,
         compile_cache=compile_cache, journal=journal, publish=resolve_publish(specs, ledger), desktop=desktop, kv_store=resolve_kv_store(specs, ledger),
         deploy=resolve_deploy(specs, ledger, image), client=resolve_client(specs, ledger, model, engine.max_model_len),
-        bootstrap_phases=bootstrap_phases(image, hardware, engine, desktop), inputs=tuple(InputFile(path, sha) for path, sha in specs.inputs),
+        bootstrap_phases=bootstrap_phases(image, engine, desktop), inputs=tuple(InputFile(path, sha) for path, sha in specs.inputs),
         decisions=ledger.decisions,
     )  # fmt: skip
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from compiler.plan.core import DesktopPlan, EnginePlan, HardwarePlan, ImagePlan
+from compiler.plan.core import DesktopPlan, EnginePlan, ImagePlan
 
 POD_HOME = "/opt/podwright"
 GENERATED_MODEL = f"{POD_HOME}/model"
 """Where the vllm-cpu recipe bakes its generated model: `vllm serve` of such a profile names this folder."""
 
 _PHASES = (
-    "overrides", "ssh", "disk", "driver", "ports", "gpu", "nccl", "payload", "install", "toolkit", "torch",
+    "overrides", "ssh", "disk", "driver", "ports", "gpu", "payload", "install", "toolkit", "torch",
     "extras", "desktop", "runtime",
 )  # fmt: skip
 """Every phase in the only order that works: nothing is looked at before what it depends on is settled."""
@@ -31,14 +31,13 @@ def resolve_entrypoint(image: ImagePlan) -> tuple[str, ...]:
     return ("/usr/bin/env",) if image.public_entrypoint and not image.prebaked else ()
 
 
-def bootstrap_phases(image: ImagePlan, hardware: HardwarePlan, engine: EnginePlan, desktop: DesktopPlan | None) -> tuple[str, ...]:
+def bootstrap_phases(image: ImagePlan, engine: EnginePlan, desktop: DesktopPlan | None) -> tuple[str, ...]:
     """The phases that this profile needs, in order."""
     needs_gpu = engine.cuda is not None
     wanted = {
         "overrides": True, "disk": True, "ports": True, "runtime": True,
         "ssh": image.ssh,
         "driver": needs_gpu, "gpu": needs_gpu, "toolkit": needs_gpu, "torch": needs_gpu,
-        "nccl": bool(hardware.nccl_conf),
         "payload": not image.prebaked, "install": not image.prebaked,
         "extras": bool(image.packages),
         "desktop": desktop is not None,

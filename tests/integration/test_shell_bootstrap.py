@@ -150,11 +150,6 @@ def test_lever_is_logged_and_an_unknown_one_reported(tmp_path: Path) -> None:
     assert outcome.env["VL_CTX"] == "131072"
 
 
-def test_nccl_settings_reach_the_file_that_workers_read(tmp_path: Path) -> None:
-    FakePod(tmp_path, plan_with()).run()
-    assert (tmp_path / "root/.nccl.conf").read_text("utf-8") == "NCCL_P2P_DISABLE=1\nNCCL_IB_DISABLE=1\n"
-
-
 def test_missing_fastokens_falls_back_to_the_standard_tokenizer(tmp_path: Path) -> None:
     outcome = FakePod(tmp_path, plan_with()).run()
     assert outcome.host_env["VLLM_USE_FASTOKENS"] == "0" and "fast tokenizer off" in outcome.log

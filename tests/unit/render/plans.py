@@ -137,7 +137,7 @@ def example_plan(**changes: Any) -> Plan:
             resolve_start_command(image), resolve_entrypoint(image),
         ),
         client=ClientPlan("example", 262144, None, ("ANTHROPIC_API_KEY",), (), "PODWRIGHT_KEY", ()),
-        bootstrap_phases=bootstrap_phases(image, hardware, engine, desktop), inputs=(), decisions=(),
+        bootstrap_phases=bootstrap_phases(image, engine, desktop), inputs=(), decisions=(),
     )  # fmt: skip
     return Plan(**(values | changes))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.plan.core import DesktopPlan, EnvVar, Override, Plan
+from compiler.plan.core import DesktopPlan, Override, Package, Plan
 from compiler.render.bootstrap import render_bootstrap
 from compiler.render.payload import render_payload
 from compiler.resolve.overrides import OVERRIDES, overrides_for
@@ -39,7 +39,7 @@ def phases(text: str) -> list[str]:
 
 
 def test_phases_of_a_prebaked_gpu_profile() -> None:
-    expected = ["overrides", "disk", "driver", "ports", "gpu", "nccl", "toolkit", "torch", "extras", "runtime"]
+    expected = ["overrides", "disk", "driver", "ports", "gpu", "toolkit", "torch", "extras", "runtime"]
     assert phases(script(example_plan())) == expected
 
 
@@ -47,7 +47,7 @@ def test_phases_that_other_profiles_add_or_leave_out() -> None:
     assert phases(script(cpu_plan())) == ["overrides", "disk", "ports", "runtime"]
     bare = example_plan(image=example_image(prebaked=False))
     assert {"payload", "install"} < set(bare.bootstrap_phases)
-    full = bootstrap_phases(example_image(ssh=True), example_hardware(), example_engine(), DesktopPlan(6080, "VNC_PASSWORD"))
+    full = bootstrap_phases(example_image(ssh=True), example_engine(), DesktopPlan(6080, "VNC_PASSWORD"))
     assert {"ssh", "desktop"} < set(full)
 
 
@@ -75,11 +75,11 @@ def test_it_is_the_same_on_every_run_and_its_banner_changes_with_it() -> None:
 @given(st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]), min_size=1, max_size=40))
 def test_any_text_in_the_plan_stays_data(text: str) -> None:
     """Bash itself says what it read, and that nothing was run."""
-    plan = example_plan(hardware=example_hardware(name=text, nccl_conf=(EnvVar("NCCL_X", text),)))
+    plan = example_plan(hardware=example_hardware(name=text), image=example_image(packages=(Package(f"p{text}", "x"),)))
     data = script(plan).split("\nlog() {")[0].split("declare -A HOST_ENV")[0]
-    asked = "\nprintf '%s\\0' \"$GPU_NAME\" \"${NCCL_CONF[@]}\""
+    asked = "\nprintf '%s\\0' \"$GPU_NAME\" \"${PACKAGES[@]}\""
     run = subprocess.run(["bash", "-c", data + asked], capture_output=True, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, check=True)
-    assert run.stdout.split(b"\0")[:2] == [text.encode(), f"NCCL_X={text}".encode()]
+    assert run.stdout.split(b"\0")[:2] == [text.encode(), f"1|p{text}".encode()]
 
 
 def test_bash_can_parse_every_kind(tmp_path: Path) -> None:
