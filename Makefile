@@ -11,7 +11,7 @@ JOBS ?= auto
 SOAK_SECONDS ?= 1800
 podwright = $(BIN)/podwright
 options = $(if $(SPECS),--specs $(SPECS))
-real := real_engine or real_docker or linters or runpod_schema or real_client or real_sdk
+real := real_engine or real_docker or linters or runpod_schema or real_client or real_sdk or desktop
 fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help

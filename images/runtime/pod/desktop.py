@@ -16,7 +16,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -214,6 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pod.desktop", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--host", default="0.0.0.0", help="address of noVNC")
     parser.add_argument("--port", type=int, required=True, help="port of noVNC")
+    parser.add_argument("--folder", type=Path, required=True, help="a folder of its own, emptied first")
     options = parser.parse_args(arguments)
     password, absent = os.environ.get(PASSWORD_ENV, ""), missing(os.environ.get("PATH"))
     if not password or absent:
@@ -221,11 +221,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 69
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    folder = Path(tempfile.mkdtemp(prefix="podwright-desktop-"))
+    shutil.rmtree(options.folder, ignore_errors=True)
+    options.folder.mkdir(parents=True, mode=0o700)
     try:
-        return Session(options.host, options.port, password, os.environ, folder).run()
+        return Session(options.host, options.port, password, os.environ, options.folder).run()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(options.folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 
-from pod import desktop
+from pod import desktop, processes
 from pod.folders import StateFolder
 from pod.launch import resolved
 from pod.levers import LISTEN_ENV
@@ -54,11 +54,13 @@ class Desktops:
             return None
         given = resolved(self._environ)
         password, absent = given.get(wanted.password_env, "").strip(), desktop.missing(given.get("PATH"))
-        argv = [sys.executable, "-m", "pod.desktop", "--host", self._environ.get(LISTEN_ENV) or "0.0.0.0", "--port", str(wanted.port)]
+        argv = [sys.executable, "-m", "pod.desktop", "--host", self._environ.get(LISTEN_ENV) or "0.0.0.0", "--port", str(wanted.port),
+                "--folder", str(self._folder.path / "desktop")]  # fmt: skip
         why = f"the secret {wanted.password_env} is empty, and a desktop without a password is not started" if not password else ""
         why = why or (f"this image lacks {', '.join(absent)}" if absent else "")
         child = None
         if not why:
+            processes.kill(processes.marked_with({self._children.mark("desktop")}))  # of one that was killed, they hold the port
             try:
                 env = {name: value for name, value in given.items() if name in _PASSED} | {desktop.PASSWORD_ENV: password}
                 child = self._children.start("desktop", argv, env, self._folder.logs / "desktop.log")
