@@ -14,8 +14,8 @@ from pod.bridge.models import Names
 from pod.bridge.settings import Model, Settings
 from pod.bridge.upstream import MAX_REQUESTS, Upstream
 
-# An engine that serves answers this at once; one that starts refuses at once.
-ASK_S = 3.0
+# An engine that serves answers this at once; one that starts refuses at once. Claude Code waits 3 s for a list of models.
+ASK_S = 2.0
 # How long an answer about readiness is good: many probes cost the engine one request a second.
 READY_S = 1.0
 # An engine that could not be asked is asked again at the next request, but not at each of a burst.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.pod.bridge.net import Engine, pair, run
+import asyncio
+
+from tests.unit.pod.bridge.net import Engine, Peer, eventually, pair, run
 
 KEYED = {"keys": (("laptop", "KEY"),), "environ": {"KEY": "key-one"}}
 
@@ -73,5 +75,42 @@ def test_a_preflight_needs_no_key_and_names_nobody() -> None:
         async with pair(Engine(), cors_origins=("http://example.test",), **KEYED) as bridge:
             got = await bridge.ask("OPTIONS", "/v1/messages", None, asking)
             assert got.headers["access-control-allow-origin"] == "http://example.test"
+
+    run(work())
+
+
+def test_bodies_that_are_too_much_together_are_refused_at_once() -> None:
+    """Five clients that each send less than one may, and never finish."""
+
+    async def work() -> None:
+        async with pair(Engine(), max_body=1000) as bridge:
+            clients = [await bridge.client() for _ in range(5)]
+            for client in clients[:4]:
+                client.send("POST", "/v1/messages", None, {"content-length": "1000"})
+                client.writer.write(b" " * 999)
+            await eventually(lambda: bridge.app.server.held == 4 * 999)
+            clients[4].send("POST", "/v1/messages", None, {"content-length": "1000"})
+            clients[4].writer.write(b" " * 999)
+            got = await clients[4].get()
+            assert (got.status, got.json["error"]["type"], got.headers["retry-after"]) == (529, "overloaded_error", "5")
+            assert (await bridge.ask("GET", "/health")).status == 200
+            for client in clients:
+                client.close()
+            await eventually(lambda: bridge.app.server.held == 0)
+
+    run(work())
+
+
+def test_the_list_of_models_does_not_wait_for_a_silent_engine_longer_than_clients_do() -> None:
+    """Claude Code gives it 3 s."""
+
+    async def silent(peer: Peer) -> None:
+        await peer.left()
+
+    async def work() -> None:
+        async with pair(Engine(v1__models=silent)) as bridge:
+            began = asyncio.get_running_loop().time()
+            got = await bridge.ask("GET", "/v1/models?limit=1000", None, {"anthropic-version": "2023-06-01"})
+            assert (got.status, got.json["data"]) == (200, []) and asyncio.get_running_loop().time() - began < 2.8
 
     run(work())
