@@ -14,9 +14,15 @@ from compiler.command_support import refuse, spec_store, usable_specset
 if TYPE_CHECKING:
     from compiler.deploy.provider import Action, Wanted
 
-Transport = Annotated[Literal["v2", "v1", "graphql"], typer.Option("--transport", help="RunPod's interface: REST v2, or the older ones for accounts that need them.")]
+Transport = Annotated[
+    Literal["v2", "v1", "graphql"],
+    typer.Option("--transport", help="RunPod's interface: REST v2, or the older ones for accounts that need them."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")]
-Profiles = Annotated[list[str] | None, typer.Argument(help="Profile names; none means all that have a pod.", autocompletion=profile_names, show_default=False)]
+Profiles = Annotated[
+    list[str] | None,
+    typer.Argument(help="Profile names; none means all that have a pod.", autocompletion=profile_names, show_default=False),
+]
 PodId = Annotated[str | None, typer.Option("--pod", help="A pod by its id, where a profile has several.", show_default=False)]
 Api = Literal["v2", "v1", "graphql"]
 
@@ -51,7 +57,17 @@ def deploy(
     from compiler.deploy.pod_commands import Orders, run_deploy
 
     wanted = _wanted(profile, specs, only_specs, as_json, None if dry_run else out)
-    orders = Orders(dry_run=dry_run, yes=yes, keep=keep, replace=replace, template=not no_template, unlocked=unlocked, max_hours=max_hours, transport=transport, as_json=as_json)
+    orders = Orders(
+        dry_run=dry_run,
+        yes=yes,
+        keep=keep,
+        replace=replace,
+        template=not no_template,
+        unlocked=unlocked,
+        max_hours=max_hours,
+        transport=transport,
+        as_json=as_json,
+    )
     raise typer.Exit(run_deploy(wanted, orders))
 
 
@@ -85,7 +101,10 @@ def logs(
     profile: Profile,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the pod is gone.")] = False,
     tail: Annotated[int, typer.Option("--tail", min=1, max=5000, help="How many lines of the past.")] = 200,
-    source: Annotated[Literal["system", "container"] | None, typer.Option("--source", help="Only the host's lines or only the container's.", show_default=False)] = None,
+    source: Annotated[
+        Literal["system", "container"] | None,
+        typer.Option("--source", help="Only the host's lines or only the container's.", show_default=False),
+    ] = None,
     transport: Transport = "v2",
 ) -> None:
     """Print a pod's log: the host's lines about image and container, and what runs inside.
@@ -162,17 +181,18 @@ def stock(
       podwright stock --all --cloud COMMUNITY
     """
     from compiler.deploy.candidates import cuda_pin
-    from compiler.deploy.pod_queries import run_stock
-    from compiler.deploy.provider import CudaPin
+    from compiler.deploy.pod_queries import Search, run_stock
+    from compiler.deploy.provider import CudaPin, StockQuestion
 
-    pin, ids, centers, gpus = CudaPin(), [], [], count or 1
+    pin = CudaPin()
     if cuda is not None:
         pin = CudaPin(floor=cuda.removeprefix(">=").strip()) if cuda.startswith(">=") else CudaPin((cuda.strip(),))
+    search = Search(StockQuestion(cloud, count or 1, pin), text=text, everything=everything)
     if text is not None and text in spec_store(specs, only_specs).names("profile"):
         plan = _wanted(text, specs, only_specs, as_json, None).plan
-        ids, centers, gpus, text = list(plan.hardware.runpod_ids), list(plan.deploy.data_centers), count or plan.hardware.count, None
-        pin = pin if cuda is not None else cuda_pin(plan)
-    raise typer.Exit(run_stock(text, ids=ids, pin=pin, count=gpus, cloud=cloud, centers=centers, everything=everything, transport=transport, as_json=as_json))
+        question = StockQuestion(cloud, count or plan.hardware.count, pin if cuda is not None else cuda_pin(plan))
+        search = Search(question, ids=plan.hardware.runpod_ids, centers=plan.deploy.data_centers, everything=everything)
+    raise typer.Exit(run_stock(search, transport=transport, as_json=as_json))
 
 
 def cost(profiles: Profiles = None, transport: Transport = "v2", as_json: Json = False) -> None:

@@ -52,9 +52,16 @@ class Option:
         """A flat mapping."""
         c = self.candidate
         return {
-            "gpu": c.gpu_id, "count": c.count, "cloud": c.cloud, "data_center": c.data_center, "cuda": str(c.cuda), "stock": str(self.stock),
-            "usd_per_hour": self.price, "cuda_free": self.cuda_free, "problem": self.problem,
-        }  # fmt: skip
+            "gpu": c.gpu_id,
+            "count": c.count,
+            "cloud": c.cloud,
+            "data_center": c.data_center,
+            "cuda": str(c.cuda),
+            "stock": str(self.stock),
+            "usd_per_hour": self.price,
+            "cuda_free": self.cuda_free,
+            "problem": self.problem,
+        }
 
 
 def cuda_pin(plan: Plan) -> CudaPin:
@@ -71,8 +78,10 @@ def candidates(plan: Plan) -> list[Candidate]:
         return [Candidate(plan.hardware.name, plan.hardware.count, plan.deploy.clouds[0], None, pin)]
     return [
         Candidate(gpu, plan.hardware.count, cloud, center, pin)
-        for gpu in plan.hardware.runpod_ids for cloud in plan.deploy.clouds for center in centers
-    ]  # fmt: skip
+        for gpu in plan.hardware.runpod_ids
+        for cloud in plan.deploy.clouds
+        for center in centers
+    ]
 
 
 def options(plan: Plan, catalogue: Catalogue, sick: Iterable[str] = ()) -> list[Option]:
@@ -91,9 +100,10 @@ def usable(found: Sequence[Option]) -> list[Option]:
     if not left:
         reasons = "; ".join(dict.fromkeys(f"{o.candidate.gpu_id} ({o.candidate.cloud}): {o.problem}" for o in found))
         raise NothingToAsk(
-            f"no candidate can be asked for: {reasons or 'the hardware has no GPU id'}", "Nothing was created, nothing is billed.",
+            f"no candidate can be asked for: {reasons or 'the hardware has no GPU id'}",
+            "Nothing was created, nothing is billed.",
             "Change deploy.price_ceiling, deploy.clouds or the hardware in the profile; `podwright stock PROFILE` shows prices.",
-        )  # fmt: skip
+        )
     return left
 
 
@@ -113,20 +123,22 @@ def verdict(refusals: Sequence[tuple[Candidate, ProviderError]], pinned: Catalog
             newest = sorted(versions, key=cuda_key)
             return PinMatchesNothing(
                 f"no host of {names} reports CUDA {asked[0].cuda}; they report {', '.join(newest)}",
-                "The provider answers a pin that nothing matches with the words for a full data center." + _exact_note(asked[0].cuda, newest),
+                "The provider answers a pin that nothing matches with the words for a full data center."
+                + _exact_note(asked[0].cuda, newest),
                 f'Set deploy.cuda to a version that exists, or to a floor: cuda: {{minimum: "{(asked[0].cuda.exact or (asked[0].cuda.floor,))[0]}"}}.',
-            )  # fmt: skip
+            )
     elsewhere = _offered_elsewhere(asked, pinned)
     if elsewhere:
         return NotOfferedThere(
             f"{names}: not in {', '.join(sorted({c.data_center for c in asked if c.data_center}))} at present; the catalogue has it in {', '.join(elsewhere)}",
-            "The provider never moves a pod to a data center that was not named.", "Add one of them to deploy.data_centers, or leave the list out to take any.",
-        )  # fmt: skip
+            "The provider never moves a pod to a data center that was not named.",
+            "Add one of them to deploy.data_centers, or leave the list out to take any.",
+        )
     return NoCapacity(
         f"nothing is free: {names} was refused {len(refusals)} time{'s' if len(refusals) != 1 else ''} ({last.detail})",
         "Capacity comes and goes within minutes. Nothing was created, nothing is billed.",
         "Run the command again in some minutes, or add GPU ids, clouds or data centers to the profile; `podwright stock` shows what is free.",
-    )  # fmt: skip
+    )
 
 
 def _option(candidate: Candidate, offers: tuple[GpuOffer, ...] | None, ceiling: float | None) -> Option:
@@ -154,7 +166,9 @@ def _offer(candidate: Candidate, offers: tuple[GpuOffer, ...] | None) -> GpuOffe
 
 
 def _names(asked: Sequence[Candidate]) -> str:
-    return ", ".join(dict.fromkeys(f"{c.count} x {c.gpu_id} ({c.cloud}, {c.data_center or 'any data center'}, CUDA {c.cuda})" for c in asked))
+    return ", ".join(
+        dict.fromkeys(f"{c.count} x {c.gpu_id} ({c.cloud}, {c.data_center or 'any data center'}, CUDA {c.cuda})" for c in asked)
+    )
 
 
 def _exact_note(pin: CudaPin, versions: Sequence[str]) -> str:

@@ -21,23 +21,35 @@ URL_ENV, PROXY_ENV = "PODWRIGHT_RUNPOD_URL", "PODWRIGHT_RUNPOD_PROXY"
 
 
 def connected(
-    target: str, environment: Mapping[str, str], *, transport: Transport = "v2", clock: Clock | None = None, on_wait: Callable[[str], None] = lambda text: None,
-) -> Provider:  # fmt: skip
+    target: str,
+    environment: Mapping[str, str],
+    *,
+    transport: Transport = "v2",
+    clock: Clock | None = None,
+    on_wait: Callable[[str], None] = lambda text: None,
+) -> Provider:
     """The provider of a target. Asks nothing yet. Raises KeyMissing, WrongTarget."""
     if target != "runpod":
         raise WrongTarget(
-            f"the target {target!r} has no provider to deploy to", "This command rents and watches pods of a provider.",
+            f"the target {target!r} has no provider to deploy to",
+            "This command rents and watches pods of a provider.",
             "Start the bundle's run.sh on the machine itself, or use a profile with `target: runpod`.",
-        )  # fmt: skip
+        )
     key = environment.get(KEY_ENV, "").strip()
     if not key:
         raise KeyMissing(f"{KEY_ENV} is not set")
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise KeyMissing(f"{KEY_ENV} holds characters that no key has", fix=f"Copy the key again, on one line and without quotes, into {KEY_ENV}.")
+        raise KeyMissing(
+            f"{KEY_ENV} holds characters that no key has", fix=f"Copy the key again, on one line and without quotes, into {KEY_ENV}."
+        )
     default, made = _transport(transport)
     base = environment.get(URL_ENV, "").strip() or default
     if httpx.URL(base).scheme not in ("http", "https"):
-        raise WrongTarget(f"{URL_ENV} is {base!r}, which is no http address", "The provider is asked there.", f"Unset {URL_ENV}, or set it to an address that starts with https://.")
+        raise WrongTarget(
+            f"{URL_ENV} is {base!r}, which is no http address",
+            "The provider is asked there.",
+            f"Unset {URL_ENV}, or set it to an address that starts with https://.",
+        )
     api = ApiClient(base, key, who="RunPod", clock=clock, on_wait=on_wait)
     return made(api, environment.get(PROXY_ENV, "").strip() or PROXY)
 

@@ -47,8 +47,16 @@ MAX_BYTES = 64 << 20
 # A clock that is further off than this makes ages and costs wrong, and certificates invalid.
 MAX_SKEW_S = 300.0
 _PROBLEMS: dict[int, type[ProviderError]] = {
-    400: Refused, 401: KeyRefused, 402: NoMoney, 403: Forbidden, 404: Missing, 409: WrongState, 410: Retired, 413: Invalid, 422: Invalid,
-}  # fmt: skip
+    400: Refused,
+    401: KeyRefused,
+    402: NoMoney,
+    403: Forbidden,
+    404: Missing,
+    409: WrongState,
+    410: Retired,
+    413: Invalid,
+    422: Invalid,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,9 +72,15 @@ class ApiClient:
     """Asks one server. `sleep`s only for what the server asks for, and only where `again` allows to ask again."""
 
     def __init__(
-        self, base: str, key: str, *, who: str, clock: Clock | None = None, on_wait: Callable[[str], None] = lambda text: None,
+        self,
+        base: str,
+        key: str,
+        *,
+        who: str,
+        clock: Clock | None = None,
+        on_wait: Callable[[str], None] = lambda text: None,
         transport: httpx.BaseTransport | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._key, self._who, self._clock, self._on_wait = key, who, clock or SystemClock(), on_wait
         headers = {"User-Agent": USER_AGENT, "Authorization": f"Bearer {key}", "Accept": "application/json"}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
@@ -139,16 +153,25 @@ class ApiClient:
             return Answer(response.status_code, response.headers, json.loads(raw))
         except (ValueError, RecursionError):
             end = self.cleaned(raw[-60:].decode("utf-8", "replace"))
-            raise Garbled(f"{self._who} answered {method} {path} with {len(raw):,} bytes that are not JSON; they end in {end!r}", status=response.status_code) from None
+            raise Garbled(
+                f"{self._who} answered {method} {path} with {len(raw):,} bytes that are not JSON; they end in {end!r}",
+                status=response.status_code,
+            ) from None
 
     def _problem(self, response: httpx.Response, raw: bytes) -> ProviderError:
         """The error of an answer that is not the one asked for."""
         status, asked = response.status_code, f"{response.request.method} {response.request.url.path}"
         said = raw.decode("utf-8", "replace")
         if b"error code: 1010" in raw:
-            return Intercepted(f"Cloudflare refused the program that asks {self._who} (error code 1010)", fix="Something replaced podwright's User-Agent; take the proxy out that does it.", status=status)
+            return Intercepted(
+                f"Cloudflare refused the program that asks {self._who} (error code 1010)",
+                fix="Something replaced podwright's User-Agent; take the proxy out that does it.",
+                status=status,
+            )
         if 300 <= status < 400 or status == 407 or (status < 500 and _is_page(response.headers, raw)):
-            kind = "a web page" if _is_page(response.headers, raw) else "a redirection" if status < 400 else "a demand for a proxy's password"
+            kind = (
+                "a web page" if _is_page(response.headers, raw) else "a redirection" if status < 400 else "a demand for a proxy's password"
+            )
             return Intercepted(f"{asked} was answered with {kind} (status {status}), not by {self._who}", status=status)
         detail = self.cleaned(_detail(raw, said) if not _is_page(response.headers, raw) else "a web page")
         what = f"{self._who} answers {status} to {asked}: {detail or 'no reason given'}"
@@ -169,9 +192,24 @@ class ApiClient:
         if isinstance(error, httpx.TimeoutException):
             return Unanswered(f"{self._who} ({host}) did not answer in time")
         if "CERTIFICATE_VERIFY_FAILED" in said:
-            return Intercepted(f"the certificate of {host} cannot be verified: {said}", fix="Check this machine's clock and date first; otherwise a proxy stands in between, and its certificate belongs into SSL_CERT_FILE.")
-        if any(words in said for words in ("Name or service not known", "name resolution", "nodename nor servname", "No address associated", "getaddrinfo failed")):
-            return Unanswered(f"the name {host} cannot be resolved", fix="Check the network and its DNS server (`getent hosts " + host + "`), then try again.")
+            return Intercepted(
+                f"the certificate of {host} cannot be verified: {said}",
+                fix="Check this machine's clock and date first; otherwise a proxy stands in between, and its certificate belongs into SSL_CERT_FILE.",
+            )
+        if any(
+            words in said
+            for words in (
+                "Name or service not known",
+                "name resolution",
+                "nodename nor servname",
+                "No address associated",
+                "getaddrinfo failed",
+            )
+        ):
+            return Unanswered(
+                f"the name {host} cannot be resolved",
+                fix="Check the network and its DNS server (`getent hosts " + host + "`), then try again.",
+            )
         return Unanswered(f"{self._who} ({host}) cannot be reached: {said or type(error).__name__}")
 
     def _measure_skew(self, date: str) -> None:

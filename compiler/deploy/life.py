@@ -81,7 +81,9 @@ class Outcome:
 class Life:
     """One deploy. `run` gives a pod that serves, or raises with nothing left that bills (unless it says so)."""
 
-    def __init__(self, provider: Provider, offer: Offer, file: StateFile, waiter: Waiter, display: Display, clock: Clock, terms: Terms) -> None:
+    def __init__(
+        self, provider: Provider, offer: Offer, file: StateFile, waiter: Waiter, display: Display, clock: Clock, terms: Terms
+    ) -> None:
         self._provider, self._offer, self._file, self._waiter = provider, offer, file, waiter
         self._display, self._clock, self._terms = display, clock, terms
         self._plan, self._wanted = offer.wanted.plan, offer.wanted
@@ -119,9 +121,10 @@ class Life:
             words = problem.detail.casefold()
             if self._offer.template is None and any(word in words for word in ("unique", "exist", "taken", "in use", "duplicate")):
                 raise TemplateTaken(
-                    f"the template name {self._offer.template_name} is taken: {problem.detail}", "Names of templates are unique, and this account does not own that one.",
+                    f"the template name {self._offer.template_name} is taken: {problem.detail}",
+                    "Names of templates are unique, and this account does not own that one.",
                     "Rename the profile, or leave the template out with --no-template: the pod does not need it.",
-                ) from problem  # fmt: skip
+                ) from problem
             raise
         if made is not None:
             self._display.say(f"template {made.name}: {'changed' if self._offer.template else 'created'} ({made.id})")
@@ -165,8 +168,14 @@ class Life:
         except (Refused, WrongState) as problem:
             if HOST_FULL not in problem.detail.casefold():
                 raise
-            if not self._display.ask(f"The host of pod {pod.id} has no free GPU. Terminate it and make a new one? Its container disk is lost already."):
-                raise NotAgreed(f"pod {pod.id} cannot start: {problem.detail}", "Its host gave the GPUs to somebody else; no pod moves by itself.", f"Say yes, or run `podwright terminate {self._plan.profile}`.") from problem
+            if not self._display.ask(
+                f"The host of pod {pod.id} has no free GPU. Terminate it and make a new one? Its container disk is lost already."
+            ):
+                raise NotAgreed(
+                    f"pod {pod.id} cannot start: {problem.detail}",
+                    "Its host gave the GPUs to somebody else; no pod moves by itself.",
+                    f"Say yes, or run `podwright terminate {self._plan.profile}`.",
+                ) from problem
             return False
         self._owned = True  # It bills because of this command.
         self._display.say(f"pod {pod.id}: started")
@@ -202,14 +211,21 @@ class Life:
         """Wait until the pod serves, and prove it."""
         ceiling = self._plan.deploy.price_ceiling_usd_h
         if self._owned and ceiling is not None and record.price_usd_h is not None and record.price_usd_h > ceiling + 1e-9:
-            raise PodTrouble(troubles.TOO_DEAR, f"pod {record.id} costs ${record.price_usd_h:.2f} an hour; the ceiling is ${ceiling:.2f}", profile=self._plan.profile, pod_id=record.id)
+            raise PodTrouble(
+                troubles.TOO_DEAR,
+                f"pod {record.id} costs ${record.price_usd_h:.2f} an hour; the ceiling is ${ceiling:.2f}",
+                profile=self._plan.profile,
+                pod_id=record.id,
+            )
         self._enter(Stage.WAITING)
         pod = self._waiter.until_serving(record)
         self._enter(Stage.PROVING)
         proofs = self._waiter.proven(record, pod)
         self._end_twins(record.id)
         self._enter(Stage.SERVING)
-        record = dataclasses.replace(record, served=self._clock.time(), cuda=pod.cuda or record.cuda, price_usd_h=pod.price_usd_h or record.price_usd_h)
+        record = dataclasses.replace(
+            record, served=self._clock.time(), cuda=pod.cuda or record.cuda, price_usd_h=pod.price_usd_h or record.price_usd_h
+        )
         self._save(dataclasses.replace(self._state, pod=record))
         return Outcome(record, tuple(proofs), record.cost_usd(self._clock.time()), self._clock.time() - self._began, self._waiter.phases())
 
@@ -233,10 +249,17 @@ class Life:
         before = self._state.pod if self._state.pod is not None and self._state.pod.id == pod.id else None
         created = pod.created or (before.created if before else self._clock.time())
         end_by = created + self._terms.end_by_h * 3600 if self._terms.end_by_h else before.end_by if before else None
-        record = record_of(pod, self._provider, self._offer.wanted.plan.network.endpoint_port, self._plan.image.reference, self._wanted.manifest, created)
+        record = record_of(
+            pod, self._provider, self._offer.wanted.plan.network.endpoint_port, self._plan.image.reference, self._wanted.manifest, created
+        )
         record = dataclasses.replace(record, end_by=end_by, served=before.served if before else None)
         if candidate is not None:
-            record = dataclasses.replace(record, gpu_id=record.gpu_id or candidate.gpu_id, cloud=record.cloud or candidate.cloud, data_center=record.data_center or candidate.data_center)
+            record = dataclasses.replace(
+                record,
+                gpu_id=record.gpu_id or candidate.gpu_id,
+                cloud=record.cloud or candidate.cloud,
+                data_center=record.data_center or candidate.data_center,
+            )
         self._save(dataclasses.replace(self._state, pod=record, intent=None, provider=self._provider.name))
         return record
 
@@ -252,10 +275,14 @@ class Life:
                 record = self._lost_pod(self._state.intent)
             if record is None or not self._owned:
                 if record is not None:
-                    self._display.say(f"pod {record.id} was there before and is left as it is; `podwright terminate {self._plan.profile}` ends it")
+                    self._display.say(
+                        f"pod {record.id} was there before and is left as it is; `podwright terminate {self._plan.profile}` ends it"
+                    )
                 return
             if self._terms.keep:
-                self._display.say(f"pod {record.id} is kept and bills ${record.price_usd_h or 0:.2f} an hour; `podwright terminate {self._plan.profile}` ends it")
+                self._display.say(
+                    f"pod {record.id} is kept and bills ${record.price_usd_h or 0:.2f} an hour; `podwright terminate {self._plan.profile}` ends it"
+                )
                 return
             if not (isinstance(failure, PodTrouble) and failure.kind.name == "gone"):
                 self._terminate(record.id, record.price_usd_h)
@@ -294,9 +321,10 @@ class Life:
         which = f"pod {record.id}" if record else f"a pod named {self._state.intent}"
         said = problem.what if isinstance(problem, ProviderError) else str(problem) or "interrupted again"
         return StillBilling(
-            f"{which} may still be running and billed: it could not be terminated ({said})", "Each hour is paid for until it is terminated.",
+            f"{which} may still be running and billed: it could not be terminated ({said})",
+            "Each hour is paid for until it is terminated.",
             f"Run `podwright terminate {self._plan.profile}` as soon as the provider answers again, or terminate it in the console.",
-        )  # fmt: skip
+        )
 
     def _enter(self, stage: Stage) -> None:
         self.stage = stage
@@ -310,4 +338,3 @@ class Life:
         pod = created.pod
         price = f"${pod.price_usd_h:.2f} an hour" if pod.price_usd_h else "price not told"
         return f"pod {pod.id} ({pod.name}): {'found' if created.found else 'created'}, {created.candidate}, {price}"
-

@@ -84,13 +84,24 @@ def offered(provider: Provider, wanted: Wanted, state: State, wishes: Wishes, no
     there = provider.secret_names() if names else frozenset()
     secrets = {name: None if there is None else name in there for name in names}
     problems = [
-        *_pod_problems(wanted, ours, deed, changed, wishes), *_image_problems(wanted.plan, wishes), *_secret_problems(secrets, names),
-        *_key_problems(wanted.plan, wishes), *_choice_problems(found, deed),
-    ]  # fmt: skip
+        *_pod_problems(wanted, ours, deed, changed, wishes),
+        *_image_problems(wanted.plan, wishes),
+        *_secret_problems(secrets, names),
+        *_key_problems(wanted.plan, wishes),
+        *_choice_problems(found, deed),
+    ]
     return Offer(
-        wanted, deed, pod, tuple(changed), template, wanted.plan.deploy.template_name if held is not None else None,
-        tuple(differences(template.fields if template else {}, held)) if held is not None else (), tuple(found), secrets, tuple(problems),
-    )  # fmt: skip
+        wanted,
+        deed,
+        pod,
+        tuple(changed),
+        template,
+        wanted.plan.deploy.template_name if held is not None else None,
+        tuple(differences(template.fields if template else {}, held)) if held is not None else (),
+        tuple(found),
+        secrets,
+        tuple(problems),
+    )
 
 
 def catalogue(provider: Provider, plan: Plan, pin: CudaPin) -> Catalogue:
@@ -104,16 +115,19 @@ def catalogue(provider: Provider, plan: Plan, pin: CudaPin) -> Catalogue:
 def pods_of(plan: Plan, pods: list[Pod], state: State) -> list[Pod]:
     """The profile's pods: the one in the state file, one that was about to be made, and those that carry the profile's name."""
     return [
-        pod for pod in pods
+        pod
+        for pod in pods
         if (state.pod is not None and pod.id == state.pod.id) or pod.name == state.intent or is_name_of(plan.deploy.pod_name, pod.name)
-    ]  # fmt: skip
+    ]
 
 
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[Difference]:
     """Fields that differ, by name. What the provider adds to the environment by itself does not count."""
     added = {name for name in old if name.startswith(("env RUNPOD_", "env PUBLIC_KEY", "env JUPYTER_"))} - new.keys()
     names = sorted((old.keys() | new.keys()) - added)
-    return [Difference(name, old.get(name) or None, new.get(name) or None) for name in names if (old.get(name) or "") != (new.get(name) or "")]
+    return [
+        Difference(name, old.get(name) or None, new.get(name) or None) for name in names if (old.get(name) or "") != (new.get(name) or "")
+    ]
 
 
 def _told(wanted: Mapping[str, str], held: Mapping[str, str]) -> dict[str, str]:
@@ -131,20 +145,28 @@ def _deed(pod: Pod | None, changed: list[Difference] | tuple[Difference, ...]) -
     return "start" if pod.status is PodStatus.EXITED else "adopt"
 
 
-def _pod_problems(wanted: Wanted, ours: list[Pod], deed: Deed, changed: list[Difference] | tuple[Difference, ...], wishes: Wishes) -> list[DeployError]:
+def _pod_problems(
+    wanted: Wanted, ours: list[Pod], deed: Deed, changed: list[Difference] | tuple[Difference, ...], wishes: Wishes
+) -> list[DeployError]:
     profile = wanted.plan.profile
     if len(ours) > 1:
         listed = ", ".join(f"{p.id} ({p.name}, {p.status})" for p in ours)
-        return [SeveralPods(
-            f"{len(ours)} pods carry the name of {profile}: {listed}", "Each of them may be billed, and nobody knows which one is meant.",
-            f"Keep one: `podwright terminate {profile} --pod ID` for each of the others.",
-        )]  # fmt: skip
+        return [
+            SeveralPods(
+                f"{len(ours)} pods carry the name of {profile}: {listed}",
+                "Each of them may be billed, and nobody knows which one is meant.",
+                f"Keep one: `podwright terminate {profile} --pod ID` for each of the others.",
+            )
+        ]
     if deed == "replace" and not wishes.replace:
         what = "; ".join(map(str, changed)) or "its container is in an error"
-        return [PodDiffers(
-            f"pod {ours[0].id} of {profile} exists and is another one: {what}", "A pod keeps image, command and environment of its creation.",
-            f"`podwright deploy {profile} --replace` terminates it and makes a new one; its container disk is lost.",
-        )]  # fmt: skip
+        return [
+            PodDiffers(
+                f"pod {ours[0].id} of {profile} exists and is another one: {what}",
+                "A pod keeps image, command and environment of its creation.",
+                f"`podwright deploy {profile} --replace` terminates it and makes a new one; its container disk is lost.",
+            )
+        ]
     return []
 
 
@@ -154,15 +176,22 @@ def _image_problems(plan: Plan, wishes: Wishes) -> list[DeployError]:
     if plan.target != "runpod":
         return []
     if plan.image.name.startswith(LOCAL_IMAGES):
-        return [ImageNotFixed(
-            f"{plan.image.name} is a name of this machine's Docker engine", "The provider cannot pull it; the pod would wait in a pull error, paid for.",
-            f"Push the image (`podwright image {plan.profile} --tag REGISTRY/NAME:TAG`, then docker push) and name it in container.name, or set container.prebaked to false.",
-        )]  # fmt: skip
+        return [
+            ImageNotFixed(
+                f"{plan.image.name} is a name of this machine's Docker engine",
+                "The provider cannot pull it; the pod would wait in a pull error, paid for.",
+                f"Push the image (`podwright image {plan.profile} --tag REGISTRY/NAME:TAG`, then docker push) "
+                "and name it in container.name, or set container.prebaked to false.",
+            )
+        ]
     if plan.image.name_digest is None and not wishes.unlocked:
-        return [ImageNotFixed(
-            f"{plan.image.name} has no digest in the profile's lock", "A tag can be moved; the pod would run whatever it means that day, and hosts keep old copies.",
-            f"Run `podwright lock {plan.profile}`; --unlocked deploys the tag all the same.",
-        )]  # fmt: skip
+        return [
+            ImageNotFixed(
+                f"{plan.image.name} has no digest in the profile's lock",
+                "A tag can be moved; the pod would run whatever it means that day, and hosts keep old copies.",
+                f"Run `podwright lock {plan.profile}`; --unlocked deploys the tag all the same.",
+            )
+        ]
     return []
 
 
@@ -170,10 +199,13 @@ def _secret_problems(secrets: Mapping[str, bool | None], required: Mapping[str, 
     missing = [name for name, there in secrets.items() if there is False and required[name]]
     if not missing:
         return []
-    return [SecretMissing(
-        f"the provider has no secret named {', '.join(missing)}", "A reference to a secret that does not exist stays in the pod's variable as text.",
-        "Create it in the provider's console under exactly that name.",
-    )]  # fmt: skip
+    return [
+        SecretMissing(
+            f"the provider has no secret named {', '.join(missing)}",
+            "A reference to a secret that does not exist stays in the pod's variable as text.",
+            "Create it in the provider's console under exactly that name.",
+        )
+    ]
 
 
 def _key_problems(plan: Plan, wishes: Wishes) -> list[DeployError]:
@@ -182,11 +214,20 @@ def _key_problems(plan: Plan, wishes: Wishes) -> list[DeployError]:
     if name is None or (value and value.isascii() and value.isprintable()):
         return []
     if value:
-        return [EndpointKeyMissing(f"{name} holds characters that no header can carry", "The endpoint's key is sent in a header.", f"Set {name} to the value of the provider's secret: printable ASCII, on one line.")]
-    return [EndpointKeyMissing(
-        f"{name} is not set", "The endpoint asks for that key, so nothing could be proven, and the pod would be paid for all the same.",
-        f"Set {name} to the value of the provider's secret that the pod gets.",
-    )]  # fmt: skip
+        return [
+            EndpointKeyMissing(
+                f"{name} holds characters that no header can carry",
+                "The endpoint's key is sent in a header.",
+                f"Set {name} to the value of the provider's secret: printable ASCII, on one line.",
+            )
+        ]
+    return [
+        EndpointKeyMissing(
+            f"{name} is not set",
+            "The endpoint asks for that key, so nothing could be proven, and the pod would be paid for all the same.",
+            f"Set {name} to the value of the provider's secret that the pod gets.",
+        )
+    ]
 
 
 def _choice_problems(found: list[Option] | tuple[Option, ...], deed: Deed) -> list[DeployError]:

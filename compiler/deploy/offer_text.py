@@ -9,9 +9,11 @@ from compiler.deploy.provider import Stock
 from compiler.render.report import device_name, memory_lines
 
 _DEEDS = {
-    "create": "create one; nothing of this profile exists", "adopt": "take over {pod}: it is what the profile asks for, nothing is created",
-    "start": "start {pod}, which is stopped", "replace": "terminate {pod} and create another one",
-}  # fmt: skip
+    "create": "create one; nothing of this profile exists",
+    "adopt": "take over {pod}: it is what the profile asks for, nothing is created",
+    "start": "start {pod}, which is stopped",
+    "replace": "terminate {pod} and create another one",
+}
 # A changed start command holds a whole script; its beginning tells the two apart or nothing does.
 _SHOWN = 120
 
@@ -39,12 +41,21 @@ def offer_json(offer: Offer) -> dict[str, object]:
     """The same as a mapping."""
     price = offer.price
     return {
-        "profile": offer.wanted.plan.profile, "deed": offer.deed, "pod": offer.pod.id if offer.pod else None, "pod_differences": list(map(str, offer.pod_differences)),
-        "template": offer.template_name, "template_differences": list(map(str, offer.template_differences)), "image": offer.wanted.plan.image.reference,
-        "cuda": str(cuda_pin(offer.wanted.plan)), "candidates": [o.to_json() for o in offer.options], "secrets": dict(offer.secrets),
-        "usd_per_hour": {"lowest": price[0], "highest": price[1]} if price else None, "ceiling_usd_per_hour": offer.wanted.plan.deploy.price_ceiling_usd_h,
-        "memory": offer.wanted.plan.memory.verdict, "problems": [p.to_json() for p in offer.problems],
-    }  # fmt: skip
+        "profile": offer.wanted.plan.profile,
+        "deed": offer.deed,
+        "pod": offer.pod.id if offer.pod else None,
+        "pod_differences": list(map(str, offer.pod_differences)),
+        "template": offer.template_name,
+        "template_differences": list(map(str, offer.template_differences)),
+        "image": offer.wanted.plan.image.reference,
+        "cuda": str(cuda_pin(offer.wanted.plan)),
+        "candidates": [o.to_json() for o in offer.options],
+        "secrets": dict(offer.secrets),
+        "usd_per_hour": {"lowest": price[0], "highest": price[1]} if price else None,
+        "ceiling_usd_per_hour": offer.wanted.plan.deploy.price_ceiling_usd_h,
+        "memory": offer.wanted.plan.memory.verdict,
+        "problems": [p.to_json() for p in offer.problems],
+    }
 
 
 def _candidate_lines(offer: Offer) -> list[str]:
@@ -54,7 +65,18 @@ def _candidate_lines(offer: Offer) -> list[str]:
         price = "price not known" if option.price is None else f"${option.price:.2f}/h"
         stock = "stock not known" if option.stock is Stock.UNKNOWN else f"stock {option.stock}"
         free = "" if option.cuda_free is None else " free" if option.cuda_free else " full"
-        rows.append((f"{number}.", f"{c.count} x {c.gpu_id}", c.cloud, c.data_center or "any", f"CUDA {c.cuda}{free}", stock, price, f"not asked for: {option.problem}" if option.problem else ""))
+        rows.append(
+            (
+                f"{number}.",
+                f"{c.count} x {c.gpu_id}",
+                c.cloud,
+                c.data_center or "any",
+                f"CUDA {c.cuda}{free}",
+                stock,
+                price,
+                f"not asked for: {option.problem}" if option.problem else "",
+            )
+        )
     return ["  " + line for line in table(rows, [""] * 8).split("\n")[1:]]
 
 

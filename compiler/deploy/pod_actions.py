@@ -37,8 +37,16 @@ _QUESTIONS: dict[Action, str] = {
 
 
 def run_action(
-    profile: str, action: Action, *, pod_id: str | None, yes: bool, transport: Transport, as_json: bool, folder: Path = FOLDER, clock: Clock | None = None,
-) -> int:  # fmt: skip
+    profile: str,
+    action: Action,
+    *,
+    pod_id: str | None,
+    yes: bool,
+    transport: Transport,
+    as_json: bool,
+    folder: Path = FOLDER,
+    clock: Clock | None = None,
+) -> int:
     """Do one thing to a profile's pod, after asking. Gives the exit code."""
     display, time, file = Shown(agreed=yes), clock or SystemClock(), StateFile(profile, folder)
     try:
@@ -63,8 +71,15 @@ def run_action(
 
 
 def run_logs(
-    profile: str, *, tail: int, source: LogSource | None, follow: bool, transport: Transport, folder: Path = FOLDER, clock: Clock | None = None,
-) -> int:  # fmt: skip
+    profile: str,
+    *,
+    tail: int,
+    source: LogSource | None,
+    follow: bool,
+    transport: Transport,
+    folder: Path = FOLDER,
+    clock: Clock | None = None,
+) -> int:
     """Print a pod's log; with `follow` until the pod is gone or the reader leaves."""
     time, file = clock or SystemClock(), StateFile(profile, folder)
     before: tuple[LogLine, ...] = ()
@@ -178,17 +193,25 @@ def _check_gpus(provider: Provider, profile: str, pod: Pod, record: PodRecord | 
         if seen.status is PodStatus.RUNNING:
             if seen.gpu_count is not None and wanted is not None and seen.gpu_count < wanted:
                 provider.act(pod, "stop")
-                raise PodTrouble(NO_GPU, f"pod {pod.id} came up with {seen.gpu_count} GPUs instead of {wanted}; it was stopped again", profile=profile, pod_id=pod.id)
+                raise PodTrouble(
+                    NO_GPU,
+                    f"pod {pod.id} came up with {seen.gpu_count} GPUs instead of {wanted}; it was stopped again",
+                    profile=profile,
+                    pod_id=pod.id,
+                )
             return
         if seen.status in (PodStatus.EXITED, PodStatus.ERROR):
             raise PodTrouble(NO_GPU, f"pod {pod.id} is {seen.status} after its start", profile=profile, pod_id=pod.id)
 
 
 def _past(action: Action) -> str:
-    return {"stop": "stopped; `podwright start` may find no free GPU on its host", "start": "started", "restart": "restarting", "terminate": "terminated, nothing is billed any more"}[action]
+    return {
+        "stop": "stopped; `podwright start` may find no free GPU on its host",
+        "start": "started",
+        "restart": "restarting",
+        "terminate": "terminated, nothing is billed any more",
+    }[action]
 
 
 def _print_line(at: str, source: LogSource, text: str) -> None:
     print(printable(masked(f"{at}  {source:<9}  {text}".strip())), flush=True)
-
-

@@ -47,7 +47,10 @@ def run_deploy(wanted: Wanted, orders: Orders, *, folder: Path = FOLDER, clock: 
     """Show the offer, ask, and carry it out. Gives the exit code."""
     time, file = clock or SystemClock(), StateFile(wanted.plan.profile, folder)
     try:
-        with shown(agreed=orders.yes) as display, closing(connected(wanted.plan.target, os.environ, transport=orders.transport, clock=time, on_wait=display.say)) as provider:
+        with (
+            shown(agreed=orders.yes) as display,
+            closing(connected(wanted.plan.target, os.environ, transport=orders.transport, clock=time, on_wait=display.say)) as provider,
+        ):
             wishes = Wishes(orders.replace, orders.template, orders.unlocked, os.environ)
             if orders.dry_run:
                 return _dry_run(offered(provider, wanted, file.read(), wishes, time.time()), provider, orders)
@@ -57,7 +60,9 @@ def run_deploy(wanted: Wanted, orders: Orders, *, folder: Path = FOLDER, clock: 
                 if offer.problems:
                     return _refused(offer, orders)
                 _agree(offer, display)
-                outcome = Life(provider, offer, file, waiter(provider, wanted.plan, time, display), display, time, Terms(orders.keep, orders.max_hours)).run()
+                outcome = Life(
+                    provider, offer, file, waiter(provider, wanted.plan, time, display), display, time, Terms(orders.keep, orders.max_hours)
+                ).run()
     except DeployError as failure:
         return failed(failure, as_json=orders.as_json)
     return _served(wanted.plan, outcome.record, outcome.proofs, outcome, as_json=orders.as_json)
@@ -67,7 +72,10 @@ def run_wait(plan: Plan, *, transport: Transport, as_json: bool, folder: Path = 
     """Wait until the profile's pod serves, and prove it. The pod is left as it is, whatever comes out."""
     time, file = clock or SystemClock(), StateFile(plan.profile, folder)
     try:
-        with shown() as display, closing(connected(plan.target, os.environ, transport=transport, clock=time, on_wait=display.say)) as provider:
+        with (
+            shown() as display,
+            closing(connected(plan.target, os.environ, transport=transport, clock=time, on_wait=display.say)) as provider,
+        ):
             record = found_pod(provider, plan.profile, file)
             look = waiter(provider, plan, time, display)
             proofs = look.proven(record, look.until_serving(record))
@@ -113,9 +121,18 @@ def _refused(offer: Offer, orders: Orders) -> int:
 
 def _show(offer: Offer, provider: Provider, orders: Orders) -> None:
     """The offer on stdout, or on stderr where stdout is for JSON; and a word about a wrong clock."""
-    print(offer_text(offer, end_by_h=orders.max_hours, ascii_only=not unicode_output()), end="", file=sys.stderr if orders.as_json else sys.stdout, flush=True)
+    print(
+        offer_text(offer, end_by_h=orders.max_hours, ascii_only=not unicode_output()),
+        end="",
+        file=sys.stderr if orders.as_json else sys.stdout,
+        flush=True,
+    )
     if abs(provider.skew_s()) > MAX_SKEW_S:
-        print(f"warning: this machine's clock is {duration(abs(provider.skew_s()))} {'ahead' if provider.skew_s() > 0 else 'behind'}; ages and costs below are off by that", file=sys.stderr)
+        print(
+            f"warning: this machine's clock is {duration(abs(provider.skew_s()))} {'ahead' if provider.skew_s() > 0 else 'behind'}; "
+            "ages and costs below are off by that",
+            file=sys.stderr,
+        )
 
 
 def _agree(offer: Offer, display: Shown) -> None:
@@ -123,21 +140,36 @@ def _agree(offer: Offer, display: Shown) -> None:
     if offer.deed == "adopt" and not offer.template_differences:
         return
     costs = offer.deed != "adopt" and offer.wanted.plan.deploy.provider != "local"
-    price = f" This spends {money(offer.price[1]) + ' an hour' if offer.price else 'money'} until the pod is stopped or terminated." if costs else ""
+    price = (
+        f" This spends {money(offer.price[1]) + ' an hour' if offer.price else 'money'} until the pod is stopped or terminated."
+        if costs
+        else ""
+    )
     if not display.ask(f"Go on?{price}"):
         raise NotAgreed("nobody said yes", "Nothing was created or changed.", "Answer y, or give --yes where nobody can be asked.")
 
 
-def _served(plan: Plan, record: PodRecord, proofs: tuple[Proof, ...], outcome: Outcome | None, *, as_json: bool, now: float | None = None) -> int:
+def _served(
+    plan: Plan, record: PodRecord, proofs: tuple[Proof, ...], outcome: Outcome | None, *, as_json: bool, now: float | None = None
+) -> int:
     """Print how to connect and what it cost."""
     spent = outcome.cost_usd if outcome else record.cost_usd(now or 0.0)
     connect = f". build/{plan.profile}/connect.sh {record.id}"
     if as_json:
-        print_json({
-            "ok": True, "profile": plan.profile, "pod": dataclasses.asdict(record), "url": record.url, "model": plan.client.model, "connect": connect,
-            "proofs": [dataclasses.asdict(p) for p in proofs], "cost_usd": spent, "seconds": outcome.seconds if outcome else None,
-            "phases": dict(outcome.phases) if outcome else {},
-        })  # fmt: skip
+        print_json(
+            {
+                "ok": True,
+                "profile": plan.profile,
+                "pod": dataclasses.asdict(record),
+                "url": record.url,
+                "model": plan.client.model,
+                "connect": connect,
+                "proofs": [dataclasses.asdict(p) for p in proofs],
+                "cost_usd": spent,
+                "seconds": outcome.seconds if outcome else None,
+                "phases": dict(outcome.phases) if outcome else {},
+            }
+        )
         return OK
     took = f" after {duration(outcome.seconds)}" if outcome else ""
     print(f"{plan.profile} serves{took}: {record.url}, model {plan.client.model}")

@@ -19,7 +19,7 @@ from compiler.deploy.http_api import MAX_SKEW_S
 from compiler.deploy.naming import profile_of
 from compiler.deploy.outcome import OK, failed
 from compiler.deploy.proof import Endpoint
-from compiler.deploy.provider import Cloud, CudaPin, GpuOffer, Pod, PodStatus, Provider, Stock, StockQuestion, cuda_key
+from compiler.deploy.provider import GpuOffer, Pod, PodStatus, Provider, Stock, StockQuestion, cuda_key
 from compiler.deploy.provider_errors import Unsupported
 from compiler.deploy.state_file import FOLDER, PodRecord, StateFile, known_profiles
 
@@ -39,12 +39,24 @@ class Row:
         """A flat mapping."""
         pod = self.pod
         return {
-            "profile": self.profile, "pod": pod.id if pod else self.record.id if self.record else None, "status": str(pod.status) if pod else None, "ready": self.ready,
-            "url": self.record.url if self.record else None, "gpu": pod.gpu_id if pod else None, "gpus": pod.gpu_count if pod else None, "data_center": pod.data_center if pod else None,
-            "cuda": pod.cuda if pod else None, "usd_per_hour": pod.price_usd_h if pod else None, "cost_usd": self.cost, "created": self.record.created if self.record else None,
-            "image": self.record.image if self.record else None, "manifest": self.record.manifest if self.record else None, "machine": pod.machine if pod else None,
-            "container_seconds": pod.uptime_s if pod else None, "note": self.note,
-        }  # fmt: skip
+            "profile": self.profile,
+            "pod": pod.id if pod else self.record.id if self.record else None,
+            "status": str(pod.status) if pod else None,
+            "ready": self.ready,
+            "url": self.record.url if self.record else None,
+            "gpu": pod.gpu_id if pod else None,
+            "gpus": pod.gpu_count if pod else None,
+            "data_center": pod.data_center if pod else None,
+            "cuda": pod.cuda if pod else None,
+            "usd_per_hour": pod.price_usd_h if pod else None,
+            "cost_usd": self.cost,
+            "created": self.record.created if self.record else None,
+            "image": self.record.image if self.record else None,
+            "manifest": self.record.manifest if self.record else None,
+            "machine": pod.machine if pod else None,
+            "container_seconds": pod.uptime_s if pod else None,
+            "note": self.note,
+        }
 
 
 def run_status(profiles: Sequence[str], *, transport: Transport, as_json: bool, folder: Path = FOLDER, clock: Clock | None = None) -> int:
@@ -61,7 +73,10 @@ def run_status(profiles: Sequence[str], *, transport: Transport, as_json: bool, 
         print_json({"ok": True, "pods": [row.to_json() for row in rows]})
         return OK
     if abs(skew) > MAX_SKEW_S:
-        print(f"warning: this machine's clock is {duration(abs(skew))} {'ahead' if skew > 0 else 'behind'}; ages and costs are off by that", file=sys.stderr)
+        print(
+            f"warning: this machine's clock is {duration(abs(skew))} {'ahead' if skew > 0 else 'behind'}; ages and costs are off by that",
+            file=sys.stderr,
+        )
     print(_status_text(rows, time.time()) if rows else "no pods; `podwright deploy PROFILE` makes one")
     return OK
 
@@ -81,25 +96,46 @@ def _by_provider(profiles: Sequence[str], folder: Path) -> dict[str, list[str]]:
     return found or {"runpod": []}
 
 
-def run_stock(
-    text: str | None, *, ids: Sequence[str], pin: CudaPin, count: int, cloud: Cloud, centers: Sequence[str], everything: bool, transport: Transport, as_json: bool,
-) -> int:  # fmt: skip
+@dataclasses.dataclass(frozen=True, slots=True)
+class Search:
+    """Which cards `stock` shows: a part of their name, exact ids, or all (`everything`: also those that are full). `centers` are the
+    data centers that matter; none means any."""
+
+    question: StockQuestion
+    text: str | None = None
+    ids: tuple[str, ...] = ()
+    centers: tuple[str, ...] = ()
+    everything: bool = False
+
+    def takes(self, offer: GpuOffer) -> bool:
+        """Whether a card is shown."""
+        if self.ids and offer.id not in self.ids:
+            return False
+        if self.text is not None and self.text.casefold() not in f"{offer.id} {offer.name}".casefold():
+            return False
+        return bool(self.everything or self.ids or self.text) or offer.stock is not Stock.NONE
+
+
+def run_stock(search: Search, *, transport: Transport, as_json: bool) -> int:
     """Cards with their exact ids, memory, price and stock by data center and CUDA version."""
+    asked = search.question
     try:
         with closing(connected("runpod", os.environ, transport=transport)) as provider:
-            offers = provider.catalogue(StockQuestion(cloud, count, pin))
+            offers = provider.catalogue(asked)
     except DeployError as failure:
         return failed(failure, as_json=as_json)
     if offers is None:
         return failed(Unsupported("this interface has no catalogue"), as_json=as_json)
-    shown = [o for o in offers if (not ids or o.id in ids) and (text is None or text.casefold() in f"{o.id} {o.name}".casefold()) and (everything or ids or text or o.stock is not Stock.NONE)]
-    shown.sort(key=lambda o: (o.memory_gb or 0, o.prices.get(cloud) or 1e9, o.id))
+    shown = sorted(filter(search.takes, offers), key=lambda o: (o.memory_gb or 0, o.prices.get(asked.cloud) or 1e9, o.id))
     if as_json:
-        print_json({"ok": True, "cloud": cloud, "count": count, "cuda": str(pin), "gpus": [_offer_json(o) for o in shown]})
+        found = [_offer_json(o) for o in shown]
+        print_json({"ok": True, "cloud": asked.cloud, "count": asked.count, "cuda": str(asked.cuda), "gpus": found})
         return OK
-    print(f"{cloud}, {count} GPU{'s' if count > 1 else ''} in a pod, CUDA {pin}; prices are for the whole pod an hour")
-    rows = [(o.id, f"{o.memory_gb or '?'} GB", money(o.prices[cloud] * count) if cloud in o.prices else "-", str(o.stock), _centers(o, centers), _versions(o)) for o in shown]
-    print(table(rows, ("GPU id", "VRAM", "price", "stock", "data centers", "CUDA (+ free, - full)")) if rows else "nothing of that is in stock; --all shows what is full")
+    plural = "s" if asked.count > 1 else ""
+    print(f"{asked.cloud}, {asked.count} GPU{plural} in a pod, CUDA {asked.cuda}; prices are for the whole pod an hour")
+    rows = [_stock_row(o, search) for o in shown]
+    header = ("GPU id", "VRAM", "price", "stock", "data centers", "CUDA (+ free, - full)")
+    print(table(rows, header) if rows else "nothing of that is in stock; --all shows what is full")
     return OK
 
 
@@ -139,7 +175,9 @@ def _rows_of(provider: Provider, profile: str, pods: Sequence[Pod], folder: Path
         extra = note if len(ours) == 1 else "one of several pods of this profile: terminate all but one"
         if mine is not None and mine.end_by is not None and now > mine.end_by:
             extra = "its hours (--max-hours) are over: `podwright sweep` ends it"
-        cost = dataclasses.replace(mine, price_usd_h=pod.price_usd_h or mine.price_usd_h).cost_usd(now) if mine and pod.status.bills else None
+        cost = (
+            dataclasses.replace(mine, price_usd_h=pod.price_usd_h or mine.price_usd_h).cost_usd(now) if mine and pod.status.bills else None
+        )
         rows.append(Row(profile, mine, pod, _is_ready(provider, pod, mine), extra, cost))
     return rows
 
@@ -163,10 +201,19 @@ def _status_text(rows: Sequence[Row], now: float) -> str:
             continue
         age = duration(now - row.record.created) if row.record and row.record.created else ""
         serving = {True: "serving", False: "not ready", None: ""}[row.ready]
-        cells.append((
-            row.profile, pod.id, f"{pod.status}{', ' + serving if serving else ''}", f"{pod.gpu_count or '?'} x {pod.gpu_id or '?'}", pod.data_center or "", f"CUDA {pod.cuda}" if pod.cuda else "",
-            f"{money(pod.price_usd_h)}/h" if pod.price_usd_h else "", f"{age}{', ' + money(row.cost) if row.cost else ''}", row.record.url + (f"  {row.note}" if row.note else "") if row.record else row.note,
-        ))  # fmt: skip
+        cells.append(
+            (
+                row.profile,
+                pod.id,
+                f"{pod.status}{', ' + serving if serving else ''}",
+                f"{pod.gpu_count or '?'} x {pod.gpu_id or '?'}",
+                pod.data_center or "",
+                f"CUDA {pod.cuda}" if pod.cuda else "",
+                f"{money(pod.price_usd_h)}/h" if pod.price_usd_h else "",
+                f"{age}{', ' + money(row.cost) if row.cost else ''}",
+                row.record.url + (f"  {row.note}" if row.note else "") if row.record else row.note,
+            )
+        )
     return table(cells, ("profile", "pod", "state", "GPU", "where", "host", "price", "age, cost", ""))
 
 
@@ -174,9 +221,14 @@ def _cost_of(provider: Provider, profile: str, file: StateFile, now: float) -> d
     record = found_pod(provider, profile, file)
     charges = provider.charges(record.id, record.created)
     return {
-        "profile": profile, "pod": record.id, "billed_usd": None if charges is None else round(sum(c.usd for c in charges), 4), "records": None if charges is None else len(charges),
-        "estimate_usd": record.cost_usd(now), "usd_per_hour": record.price_usd_h, "seconds": now - record.created,
-    }  # fmt: skip
+        "profile": profile,
+        "pod": record.id,
+        "billed_usd": None if charges is None else round(sum(c.usd for c in charges), 4),
+        "records": None if charges is None else len(charges),
+        "estimate_usd": record.cost_usd(now),
+        "usd_per_hour": record.price_usd_h,
+        "seconds": now - record.created,
+    }
 
 
 def _cost_text(found: Mapping[str, object]) -> dict[str, str]:
@@ -186,9 +238,19 @@ def _cost_text(found: Mapping[str, object]) -> dict[str, str]:
 
     seconds = found["seconds"]
     return {
-        "profile": str(found["profile"]), "pod": str(found["pod"]), "billed": usd("billed_usd"), "estimate": usd("estimate_usd"), "price": usd("usd_per_hour"),
+        "profile": str(found["profile"]),
+        "pod": str(found["pod"]),
+        "billed": usd("billed_usd"),
+        "estimate": usd("estimate_usd"),
+        "price": usd("usd_per_hour"),
         "age": duration(seconds if isinstance(seconds, float) else 0.0),
-    }  # fmt: skip
+    }
+
+
+def _stock_row(offer: GpuOffer, search: Search) -> tuple[str, ...]:
+    each = offer.prices.get(search.question.cloud)
+    price = "-" if each is None else money(each * search.question.count)
+    return offer.id, f"{offer.memory_gb or '?'} GB", price, str(offer.stock), _centers(offer, search.centers), _versions(offer)
 
 
 def _centers(offer: GpuOffer, wanted: Sequence[str]) -> str:
@@ -204,6 +266,12 @@ def _versions(offer: GpuOffer) -> str:
 
 def _offer_json(offer: GpuOffer) -> dict[str, object]:
     return {
-        "id": offer.id, "name": offer.name, "memory_gb": offer.memory_gb, "stock": str(offer.stock), "usd_per_gpu_hour": dict(offer.prices),
-        "data_centers": {c: str(level) for c, level in offer.centers.items()}, "cuda": dict(offer.cuda), "max_count": dict(offer.max_count),
-    }  # fmt: skip
+        "id": offer.id,
+        "name": offer.name,
+        "memory_gb": offer.memory_gb,
+        "stock": str(offer.stock),
+        "usd_per_gpu_hour": dict(offer.prices),
+        "data_centers": {c: str(level) for c, level in offer.centers.items()},
+        "cuda": dict(offer.cuda),
+        "max_count": dict(offer.max_count),
+    }

@@ -70,8 +70,11 @@ class Endpoint:
         """Every proof in order; the later ones are left out when an earlier one fails."""
         done: list[Proof] = []
         steps: tuple[Callable[[], Proof | None], ...] = (
-            lambda: _cuda(pod, pin), lambda: self._refuses_strangers(plan), lambda: self._context(plan), lambda: self._generation(plan),
-        )  # fmt: skip
+            lambda: _cuda(pod, pin),
+            lambda: self._refuses_strangers(plan),
+            lambda: self._context(plan),
+            lambda: self._generation(plan),
+        )
         for step in steps:
             try:
                 found = step()
@@ -104,9 +107,10 @@ class Endpoint:
         """A word that comes back, by a stream that a strict client takes."""
         word = f"kestrel{secrets.randbelow(90000) + 10000}"
         asked = {
-            "model": plan.model.served_names[0], "max_tokens": NOISE_TOKENS if plan.model.generated else ANSWER_TOKENS,
+            "model": plan.model.served_names[0],
+            "max_tokens": NOISE_TOKENS if plan.model.generated else ANSWER_TOKENS,
             "messages": [{"role": "user", "content": f"Reply with this word and nothing else: {word}"}],
-        }  # fmt: skip
+        }
         if plan.bridge.mode == "off":
             return self._completion(plan, asked, word)
         stream = AnthropicStream()
@@ -124,21 +128,31 @@ class Endpoint:
         return _answered(plan, word, stream.text, stream.output_tokens, "a legal Anthropic stream")
 
     def _completion(self, plan: Plan, asked: Mapping[str, Any], word: str) -> Proof:
-        response = self._http.post("/v1/chat/completions", json=asked, headers=self._headers(), timeout=httpx.Timeout(SILENCE_S, connect=ASK_S))
+        response = self._http.post(
+            "/v1/chat/completions", json=asked, headers=self._headers(), timeout=httpx.Timeout(SILENCE_S, connect=ASK_S)
+        )
         if response.status_code != 200:
             return Proof("generation", False, f"/v1/chat/completions answers {response.status_code}: {self._reason(response)}")
         body = _json(response)
         message = mapping(next((mapping(row.get("message")) for row in rows(body.get("choices"))), {}))
         said = message.get("content")
         tokens = whole(mapping(body.get("usage")).get("completion_tokens")) or 0
-        return _answered(plan, word, said if isinstance(said, str) else " ".join(texts(said)), tokens, "a completion; without a bridge there is no Anthropic stream to prove")
+        return _answered(
+            plan,
+            word,
+            said if isinstance(said, str) else " ".join(texts(said)),
+            tokens,
+            "a completion; without a bridge there is no Anthropic stream to prove",
+        )
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _reason(self, response: httpx.Response) -> str:
         body = _json(response)
-        return self._cleaned(text(mapping(body.get("error")).get("message")) or text(body.get("detail")) or response.text[:200] or "no reason given")
+        return self._cleaned(
+            text(mapping(body.get("error")).get("message")) or text(body.get("detail")) or response.text[:200] or "no reason given"
+        )
 
     def _cleaned(self, words: str) -> str:
         return printable(brief(masked(words.replace(self._key, "[hidden: the key]") if self._key else words), 400))
@@ -148,7 +162,9 @@ def _cuda(pod: Pod, pin: CudaPin) -> Proof | None:
     if not pin.exact and pin.floor is None:
         return None
     if pod.cuda is None:
-        return Proof("CUDA", True, f"the provider does not say which CUDA the host has (wanted: {pin}); the bootstrap has checked the driver")
+        return Proof(
+            "CUDA", True, f"the provider does not say which CUDA the host has (wanted: {pin}); the bootstrap has checked the driver"
+        )
     return Proof("CUDA", pin.admits(pod.cuda), f"the host reports {pod.cuda}; wanted: {pin}")
 
 
@@ -156,7 +172,13 @@ def _answered(plan: Plan, word: str, said: str, tokens: int, how: str) -> Proof:
     if plan.model.generated:
         return Proof("generation", tokens > 0, f"{tokens} tokens by {how}; a generated model has no right answer")
     right = word in said.casefold()
-    return Proof("generation", right, f"the word came back in {tokens} tokens, by {how}" if right else f"asked for {word}, it said {printable(brief(said.strip(), 120))!r}")
+    return Proof(
+        "generation",
+        right,
+        f"the word came back in {tokens} tokens, by {how}"
+        if right
+        else f"asked for {word}, it said {printable(brief(said.strip(), 120))!r}",
+    )
 
 
 def _json(response: httpx.Response) -> Mapping[str, Any]:

@@ -39,7 +39,11 @@ from compiler.deploy.runpod_common import CLOUDS, TRANSIENT, argv_of, container_
 from compiler.targets.runpod import v2
 
 BASE_URL = "https://api.runpod.io"
-_POD = "id name desiredStatus imageName dockerArgs containerDiskInGb env ports costPerHr gpuCount machineId uptimeSeconds runtime { ports { privatePort } } machine { gpuDisplayName }"
+_POD = (
+    "id name desiredStatus imageName dockerArgs containerDiskInGb env ports costPerHr gpuCount machineId uptimeSeconds "
+    "runtime { ports { privatePort } } machine { gpuDisplayName }"
+)
+_GPU = "id displayName memoryInGb maxGpuCount secureCloud communityCloud securePrice communityPrice"
 _TEMPLATE = "id name imageName dockerArgs containerDiskInGb ports env { key value } containerRegistryAuthId"
 
 
@@ -66,10 +70,14 @@ class RunpodGraphql(RunpodTransport):
     def catalogue(self, question: StockQuestion) -> tuple[GpuOffer, ...]:
         """GPU types with list prices and overall stock; GraphQL's stock by data center is not documented."""
         asked: dict[str, object] = {"gpuCount": question.count, "secureCloud": question.cloud == "SECURE"}
-        lowest = question.cuda.floor or (min(question.cuda.exact, key=lambda v: [int(p) for p in v.split(".")]) if question.cuda.exact else None)
+        lowest = question.cuda.floor or (
+            min(question.cuda.exact, key=lambda v: [int(p) for p in v.split(".")]) if question.cuda.exact else None
+        )
         if lowest:
             asked["minCudaVersion"] = lowest
-        data = self._asked(f"query {{ gpuTypes {{ id displayName memoryInGb maxGpuCount secureCloud communityCloud securePrice communityPrice lowestPrice(input: {literal(asked)}) {{ stockStatus uninterruptablePrice }} }} }}")
+        data = self._asked(
+            f"query {{ gpuTypes {{ {_GPU} lowestPrice(input: {literal(asked)}) {{ stockStatus uninterruptablePrice }} }} }}"
+        )
         return tuple(offer for row in rows(data.get("gpuTypes")) if (offer := _offer(row)) is not None)
 
     def template(self, name: str) -> Template | None:
@@ -81,10 +89,23 @@ class RunpodGraphql(RunpodTransport):
     def write_template(self, wanted: Wanted, existing: Template | None) -> Template:
         """Create the template, or change the existing one. A template of GraphQL has no CUDA pin."""
         body = v2.template(wanted.plan, wanted.command)
-        asked = {**_container(body), "name": body["name"], "volumeInGb": 0, "isPublic": False, "isServerless": False, "startSsh": body["startSsh"], "startJupyter": False, "readme": ""}
+        asked = {
+            **_container(body),
+            "name": body["name"],
+            "volumeInGb": 0,
+            "isPublic": False,
+            "isServerless": False,
+            "startSsh": body["startSsh"],
+            "startJupyter": False,
+            "readme": "",
+        }
         if existing is not None:
             asked["id"] = existing.id
-        made = _template(mapping(self._asked(f"mutation {{ saveTemplate(input: {literal(asked)}) {{ {_TEMPLATE} }} }}", changes=True).get("saveTemplate")))
+        made = _template(
+            mapping(
+                self._asked(f"mutation {{ saveTemplate(input: {literal(asked)}) {{ {_TEMPLATE} }} }}", changes=True).get("saveTemplate")
+            )
+        )
         if made is None:
             raise Garbled("RunPod's answer to a template that was written has no id")
         return made
@@ -116,9 +137,17 @@ class RunpodGraphql(RunpodTransport):
         body = placed(v2.pod(wanted.plan, wanted.command), name, candidate)
         gpu = mapping(body["gpu"])
         asked: dict[str, object] = {
-            **_container(body), "name": name, "cloudType": Word(candidate.cloud), "gpuTypeId": candidate.gpu_id, "gpuCount": candidate.count, "volumeInGb": 0,
-            "dataCenterId": candidate.data_center, "startSsh": body["startSsh"], "startJupyter": False, "supportPublicIp": bool(body["startSsh"]),
-        }  # fmt: skip
+            **_container(body),
+            "name": name,
+            "cloudType": Word(candidate.cloud),
+            "gpuTypeId": candidate.gpu_id,
+            "gpuCount": candidate.count,
+            "volumeInGb": 0,
+            "dataCenterId": candidate.data_center,
+            "startSsh": body["startSsh"],
+            "startJupyter": False,
+            "supportPublicIp": bool(body["startSsh"]),
+        }
         asked |= {key: gpu[key] for key in ("allowedCudaVersions", "minCudaVersion") if key in gpu}
         if "minRamPerGpu" in gpu:
             asked["minMemoryInGb"] = gpu["minRamPerGpu"] * candidate.count
@@ -135,9 +164,11 @@ class RunpodGraphql(RunpodTransport):
         """Stop, start, restart or terminate."""
         this = {"podId": pod.id}
         calls = {
-            "stop": f"podStop(input: {literal(this)}) {{ id }}", "start": f"podResume(input: {literal(this | {'gpuCount': pod.gpu_count or 1})}) {{ id }}",
-            "restart": f"podRestart(input: {literal(this)}) {{ id }}", "terminate": f"podTerminate(input: {literal(this)})",
-        }  # fmt: skip
+            "stop": f"podStop(input: {literal(this)}) {{ id }}",
+            "start": f"podResume(input: {literal(this | {'gpuCount': pod.gpu_count or 1})}) {{ id }}",
+            "restart": f"podRestart(input: {literal(this)}) {{ id }}",
+            "terminate": f"podTerminate(input: {literal(this)})",
+        }
         try:
             self._asked(f"mutation {{ {calls[action]} }}", changes=action in ("start", "restart"))
         except Missing:
@@ -174,18 +205,28 @@ class RunpodGraphql(RunpodTransport):
         if status is PodStatus.RUNNING and row.get("runtime") is None:
             status = PodStatus.STARTING
         return Pod(
-            id=found, name=text(row.get("name")) or "", status=status, gpu_id=text(mapping(row.get("machine")).get("gpuDisplayName")), gpu_count=whole(row.get("gpuCount")),
-            price_usd_h=number(row.get("costPerHr")), machine=text(row.get("machineId")), uptime_s=uptime, fields=_without_registry(_fields(row)),
+            id=found,
+            name=text(row.get("name")) or "",
+            status=status,
+            gpu_id=text(mapping(row.get("machine")).get("gpuDisplayName")),
+            gpu_count=whole(row.get("gpuCount")),
+            price_usd_h=number(row.get("costPerHr")),
+            machine=text(row.get("machineId")),
+            uptime_s=uptime,
+            fields=_without_registry(_fields(row)),
             started=self.api.time() - uptime if uptime else None,
-        )  # fmt: skip
+        )
 
 
 def _problem(said: str) -> ProviderError:
     """GraphQL's sentence as one of our errors."""
     lowered, what = said.casefold(), f"RunPod refuses: {said}"
     kinds: tuple[tuple[type[ProviderError], tuple[str, ...]], ...] = (
-        (KeyRefused, ("unauthorized", "not authenticated", "api key")), (Missing, ("not found",)), (NoMoney, ("balance", "insufficient funds", "credit")), (ServerFailed, TRANSIENT),
-    )  # fmt: skip
+        (KeyRefused, ("unauthorized", "not authenticated", "api key")),
+        (Missing, ("not found",)),
+        (NoMoney, ("balance", "insufficient funds", "credit")),
+        (ServerFailed, TRANSIENT),
+    )
     return next((kind(what, detail=said) for kind, words in kinds if any(w in lowered for w in words)), Refused(what, detail=said))
 
 
@@ -193,21 +234,34 @@ def _container(body: Mapping[str, Any]) -> dict[str, object]:
     """A v2 body's container in GraphQL's names."""
     entrypoint, command = argv_of(body)
     found: dict[str, object] = {
-        "imageName": body.get("image"), "dockerArgs": stored_args(entrypoint, command), "containerDiskInGb": body.get("disk"), "ports": ",".join(texts(body.get("ports"))),
+        "imageName": body.get("image"),
+        "dockerArgs": stored_args(entrypoint, command),
+        "containerDiskInGb": body.get("disk"),
+        "ports": ",".join(texts(body.get("ports"))),
         "env": [{"key": name, "value": value} for name, value in mapping(body.get("env")).items()],
-    }  # fmt: skip
+    }
     return found | ({"containerRegistryAuthId": body["registry"]} if body.get("registry") else {})
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, str]:
     entrypoint, command = argv_of(row)
     listed = row.get("env") if isinstance(row.get("env"), list) else []
-    env = {name: value for item in listed or () for name, _, value in [item.partition("=") if isinstance(item, str) else (item.get("key"), "", item.get("value"))] if name}
+    env = {
+        name: value
+        for item in listed or ()
+        for name, _, value in [item.partition("=") if isinstance(item, str) else (item.get("key"), "", item.get("value"))]
+        if name
+    }
     ports = (text(row.get("ports")) or "").replace(" ", "")
     return container_fields(
-        image=row.get("imageName"), entrypoint=entrypoint, command=command, disk=row.get("containerDiskInGb"), ports=[p for p in ports.split(",") if p], env=env,
+        image=row.get("imageName"),
+        entrypoint=entrypoint,
+        command=command,
+        disk=row.get("containerDiskInGb"),
+        ports=[p for p in ports.split(",") if p],
+        env=env,
         registry=row.get("containerRegistryAuthId"),
-    )  # fmt: skip
+    )
 
 
 def _without_registry(fields: dict[str, str]) -> dict[str, str]:
@@ -226,8 +280,13 @@ def _offer(row: Mapping[str, Any]) -> GpuOffer | None:
     priced = {cloud: number(row.get(f"{cloud.lower()}Price")) for cloud in CLOUDS if row.get(f"{cloud.lower()}Cloud") is not False}
     most = whole(row.get("maxGpuCount"))
     return GpuOffer(
-        id=found, name=text(row.get("displayName")) or found, memory_gb=whole(row.get("memoryInGb")), stock=stock(mapping(row.get("lowestPrice")).get("stockStatus")),
-        prices={c: p for c, p in priced.items() if p}, centers={}, cuda={}, max_count=dict.fromkeys(CLOUDS, most) if most else {}, centers_known=False,
-    )  # fmt: skip
-
-
+        id=found,
+        name=text(row.get("displayName")) or found,
+        memory_gb=whole(row.get("memoryInGb")),
+        stock=stock(mapping(row.get("lowestPrice")).get("stockStatus")),
+        prices={c: p for c, p in priced.items() if p},
+        centers={},
+        cuda={},
+        max_count=dict.fromkeys(CLOUDS, most) if most else {},
+        centers_known=False,
+    )

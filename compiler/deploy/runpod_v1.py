@@ -125,9 +125,14 @@ class RunpodV1(RunpodTransport):
 def fields_of(body: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a v1 template."""
     return container_fields(
-        image=body.get("imageName"), entrypoint=texts(body.get("dockerEntrypoint")), command=texts(body.get("dockerStartCmd")),
-        disk=body.get("containerDiskInGb"), ports=texts(body.get("ports")), env=mapping(body.get("env")), registry=body.get("containerRegistryAuthId"),
-    )  # fmt: skip
+        image=body.get("imageName"),
+        entrypoint=texts(body.get("dockerEntrypoint")),
+        command=texts(body.get("dockerStartCmd")),
+        disk=body.get("containerDiskInGb"),
+        ports=texts(body.get("ports")),
+        env=mapping(body.get("env")),
+        registry=body.get("containerRegistryAuthId"),
+    )
 
 
 def pod_fields_of(body: Mapping[str, Any]) -> dict[str, str]:
@@ -152,8 +157,16 @@ def pod_of(row: Mapping[str, Any]) -> Pod | None:
         status = PodStatus.STARTING
     secure = machine.get("secureCloud")
     return Pod(
-        id=found, name=text(row.get("name")) or "", status=status, gpu_id=text(gpu.get("id")) or text(machine.get("gpuTypeId")), gpu_count=whole(gpu.get("count")),
-        cloud="SECURE" if secure is True else "COMMUNITY" if secure is False else None, data_center=text(machine.get("dataCenterId")),
-        price_usd_h=number(row.get("costPerHr")), created=moment(row.get("createdAt")) or moment(row.get("lastStartedAt")), started=moment(row.get("lastStartedAt")),
-        machine=text(row.get("machineId")), fields=pod_fields_of(row),
-    )  # fmt: skip
+        id=found,
+        name=text(row.get("name")) or "",
+        status=status,
+        gpu_id=text(gpu.get("id")) or text(machine.get("gpuTypeId")),
+        gpu_count=whole(gpu.get("count")),
+        cloud="SECURE" if secure is True else "COMMUNITY" if secure is False else None,
+        data_center=text(machine.get("dataCenterId")),
+        price_usd_h=number(row.get("costPerHr")),
+        created=moment(row.get("createdAt")) or moment(row.get("lastStartedAt")),
+        started=moment(row.get("lastStartedAt")),
+        machine=text(row.get("machineId")),
+        fields=pod_fields_of(row),
+    )

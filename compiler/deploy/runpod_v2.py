@@ -124,8 +124,15 @@ class RunpodV2(RunpodTransport):
         """Hourly records of what the pod cost."""
         hours = max(1, min(2160, int((self.api.time() - since) // 3600) + 2))
         body = mapping(self.api.get("/v2/billing/pods", {"podId": pod_id, "bucketSize": "hour", "lastN": hours}))
-        records = ((moment(r.get("startTime")), moment(r.get("endTime")), number(r.get("totalAmount")), text(r.get("podId"))) for r in rows(body.get("records")))
-        return [Charge(start, end, usd) for start, end, usd, owner in records if start is not None and end is not None and usd is not None and owner in (None, pod_id)]
+        records = (
+            (moment(r.get("startTime")), moment(r.get("endTime")), number(r.get("totalAmount")), text(r.get("podId")))
+            for r in rows(body.get("records"))
+        )
+        return [
+            Charge(start, end, usd)
+            for start, end, usd, owner in records
+            if start is not None and end is not None and usd is not None and owner in (None, pod_id)
+        ]
 
     def _all(self, path: str, key: str) -> Iterator[Mapping[str, Any]]:
         """Every row of a list, page by page."""
@@ -193,11 +200,20 @@ def pod_of(row: Mapping[str, Any]) -> Pod | None:
         return None
     gpu, said = mapping(row.get("gpu")), (text(row.get("status")) or "").upper()
     return Pod(
-        id=found, name=text(row.get("name")) or "", status=PodStatus(said) if said in PodStatus.__members__ else PodStatus.UNKNOWN,
-        gpu_id=text(gpu.get("id")), gpu_count=whole(gpu.get("count")), cloud=text(row.get("cloud")), data_center=text(row.get("dataCenterId")),
-        cuda=text(row.get("cudaVersion")), price_usd_h=number(row.get("cost")), created=moment(row.get("createdAt")),
-        started=moment(row.get("startedAt")), uptime_s=number(mapping(row.get("runtime")).get("uptime")), fields=v2_fields(row),
-    )  # fmt: skip
+        id=found,
+        name=text(row.get("name")) or "",
+        status=PodStatus(said) if said in PodStatus.__members__ else PodStatus.UNKNOWN,
+        gpu_id=text(gpu.get("id")),
+        gpu_count=whole(gpu.get("count")),
+        cloud=text(row.get("cloud")),
+        data_center=text(row.get("dataCenterId")),
+        cuda=text(row.get("cudaVersion")),
+        price_usd_h=number(row.get("cost")),
+        created=moment(row.get("createdAt")),
+        started=moment(row.get("startedAt")),
+        uptime_s=number(mapping(row.get("runtime")).get("uptime")),
+        fields=v2_fields(row),
+    )
 
 
 def offer_of(row: Mapping[str, Any]) -> GpuOffer | None:
@@ -208,11 +224,15 @@ def offer_of(row: Mapping[str, Any]) -> GpuOffer | None:
     prices, most = mapping(row.get("price")), mapping(row.get("maxCount"))
     priced = {cloud: number(prices.get(cloud.lower())) for cloud in CLOUDS if row.get(cloud.lower()) is not False}
     return GpuOffer(
-        id=found, name=text(row.get("name")) or found, memory_gb=whole(row.get("memory")), stock=stock(row.get("availability")),
-        prices={c: p for c, p in priced.items() if p}, centers={c: stock(d.get("availability")) for d in rows(row.get("dataCenters")) if (c := text(d.get("id")))},
+        id=found,
+        name=text(row.get("name")) or found,
+        memory_gb=whole(row.get("memory")),
+        stock=stock(row.get("availability")),
+        prices={c: p for c, p in priced.items() if p},
+        centers={c: stock(d.get("availability")) for d in rows(row.get("dataCenters")) if (c := text(d.get("id")))},
         cuda={v: d.get("available") is True for d in rows(row.get("cudaVersions")) if (v := text(d.get("version")))},
         max_count={c: n for c in CLOUDS if (n := whole(most.get(c.lower()))) is not None},
-    )  # fmt: skip
+    )
 
 
 def _log_line(data: str) -> LogLine | None:

@@ -131,9 +131,10 @@ class StateFile:
             if not _try_lock(file):
                 file.seek(0)
                 raise Busy(
-                    f"another command works on {self.profile} (process {file.read().strip() or 'unknown'})", "Two at once could rent two pods.",
+                    f"another command works on {self.profile} (process {file.read().strip() or 'unknown'})",
+                    "Two at once could rent two pods.",
                     f"Wait until it has ended, or end it; `podwright status {self.profile}` works meanwhile.",
-                )  # fmt: skip
+                )
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -145,9 +146,10 @@ class StateFile:
 
     def _unusable(self, why: str) -> StateUnusable:
         return StateUnusable(
-            f"{self.path} cannot be used: {why}", "It says which pod belongs to the profile; guessing could rent a second one.",
+            f"{self.path} cannot be used: {why}",
+            "It says which pod belongs to the profile; guessing could rent a second one.",
             f"Use the podwright that wrote it, or move the file away: `podwright status {self.profile}` then makes it again from the provider's list.",
-        )  # fmt: skip
+        )
 
 
 def made_folder(folder: Path) -> None:
@@ -182,14 +184,29 @@ def _state(profile: str, found: Any) -> State:
     pod = mapping(found.get("pod"))
     sick = ((text(s.get("place")), number(s.get("until"))) for s in rows(found.get("sick")))
     return State(
-        profile=profile, provider=text(found.get("provider")) or "runpod", pod=_pod(pod) if text(pod.get("id")) else None, intent=text(found.get("intent")),
-        template_id=text(found.get("template_id")), sick=tuple(SickPlace(place, until) for place, until in sick if place and until),
-    )  # fmt: skip
+        profile=profile,
+        provider=text(found.get("provider")) or "runpod",
+        pod=_pod(pod) if text(pod.get("id")) else None,
+        intent=text(found.get("intent")),
+        template_id=text(found.get("template_id")),
+        sick=tuple(SickPlace(place, until) for place, until in sick if place and until),
+    )
 
 
 def _pod(pod: Any) -> PodRecord:
     return PodRecord(
-        id=text(pod.get("id")) or "", name=text(pod.get("name")) or "", url=text(pod.get("url")) or "", image=text(pod.get("image")) or "", manifest=text(pod.get("manifest")),
-        created=number(pod.get("created")) or 0.0, price_usd_h=number(pod.get("price_usd_h")), gpu_id=text(pod.get("gpu_id")), gpu_count=whole(pod.get("gpu_count")),
-        data_center=text(pod.get("data_center")), cloud=text(pod.get("cloud")), cuda=text(pod.get("cuda")), served=number(pod.get("served")), end_by=number(pod.get("end_by")),
-    )  # fmt: skip
+        id=text(pod.get("id")) or "",
+        name=text(pod.get("name")) or "",
+        url=text(pod.get("url")) or "",
+        image=text(pod.get("image")) or "",
+        manifest=text(pod.get("manifest")),
+        created=number(pod.get("created")) or 0.0,
+        price_usd_h=number(pod.get("price_usd_h")),
+        gpu_id=text(pod.get("gpu_id")),
+        gpu_count=whole(pod.get("gpu_count")),
+        data_center=text(pod.get("data_center")),
+        cloud=text(pod.get("cloud")),
+        cuda=text(pod.get("cuda")),
+        served=number(pod.get("served")),
+        end_by=number(pod.get("end_by")),
+    )

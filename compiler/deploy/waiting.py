@@ -44,8 +44,15 @@ class Waiter:
     """Waits for one profile's pod. `endpoint` opens an address; `show` gets every look."""
 
     def __init__(
-        self, provider: Provider, plan: Plan, clock: Clock, endpoint: Callable[[str], Endpoint], *, say: Callable[[str], None], show: Callable[[Progress], None],
-    ) -> None:  # fmt: skip
+        self,
+        provider: Provider,
+        plan: Plan,
+        clock: Clock,
+        endpoint: Callable[[str], Endpoint],
+        *,
+        say: Callable[[str], None],
+        show: Callable[[Progress], None],
+    ) -> None:
         self._provider, self._plan, self._clock, self._endpoint, self._say, self._show = provider, plan, clock, endpoint, say, show
         self._pace = Pace(clock, PACE_S)
         self._has_logs = True
@@ -55,7 +62,9 @@ class Waiter:
     def until_serving(self, record: PodRecord) -> Pod:
         """Look until the endpoint is ready; the pod as it is then. Raises PodTrouble, LimitReached or a ProviderError."""
         plan, began = self._plan, self._clock.time()
-        watch = Watch(plan.profile, record.id, pin=cuda_pin(plan), gpus=plan.hardware.count, stall_s=plan.watchdog.boot_stall_s, began=began)
+        watch = Watch(
+            plan.profile, record.id, pin=cuda_pin(plan), gpus=plan.hardware.count, stall_s=plan.watchdog.boot_stall_s, began=began
+        )
         self.last, self._tail, silent_since = watch, (), None
         with contextlib.closing(self._endpoint(record.url)) as endpoint:
             while True:
@@ -91,7 +100,13 @@ class Waiter:
                 failed = proofs[-1]
                 kind = troubles.CUDA_MISMATCH if failed.name == "CUDA" else troubles.PROOF_FAILED
                 if attempt == PROOF_TRIES or kind is troubles.CUDA_MISMATCH:
-                    raise PodTrouble(kind, f"{failed.name}: {failed.detail}", profile=self._plan.profile, pod_id=pod.id, lines=self.last.last_lines() if self.last else ())
+                    raise PodTrouble(
+                        kind,
+                        f"{failed.name}: {failed.detail}",
+                        profile=self._plan.profile,
+                        pod_id=pod.id,
+                        lines=self.last.last_lines() if self.last else (),
+                    )
                 self._clock.sleep(PROOF_PAUSE_S)
         raise AssertionError("the last attempt returns or raises")
 
@@ -135,7 +150,7 @@ class Waiter:
 def fresh(before: Sequence[LogLine], tail: Sequence[LogLine]) -> tuple[LogLine, ...]:
     """The lines of `tail` that come after the last one known; all of them when that one is not there any more."""
     if before and before[-1] in tail:
-        return tuple(tail[len(tail) - list(reversed(tail)).index(before[-1]):])
+        return tuple(tail[len(tail) - list(reversed(tail)).index(before[-1]) :])
     return tuple(tail)
 
 
@@ -146,6 +161,8 @@ def ready_path(plan: Plan) -> str:
 
 def _check_limit(record: PodRecord, now: float, profile: str) -> None:
     if record.end_by is not None and now > record.end_by:
-        raise LimitReached(f"the hours of pod {record.id} are over", "--max-hours was given when it was made.", f"Run `podwright deploy {profile}` with a higher limit.")
-
-
+        raise LimitReached(
+            f"the hours of pod {record.id} are over",
+            "--max-hours was given when it was made.",
+            f"Run `podwright deploy {profile}` with a higher limit.",
+        )

@@ -39,13 +39,27 @@ KEPT_LINES = 12
 
 _SYSTEM: tuple[tuple[TroubleKind, re.Pattern[str]], ...] = (
     (troubles.CUDA_MISMATCH, re.compile(r"CUDA_VERSION_MISMATCH|unsatisfied condition: cuda", re.I)),
-    (troubles.PULL_DENIED, re.compile(r"IMAGE_AUTH_ERROR|pull access denied|unauthorized|authentication required|no basic auth credentials|denied: ", re.I)),
-    (troubles.PULL_FAILED, re.compile(r"IMAGE_PULL_ERROR|error pulling image|failed to pull|manifest unknown|manifest for .* not found|toomanyrequests|no matching manifest", re.I)),
-)  # fmt: skip
+    (
+        troubles.PULL_DENIED,
+        re.compile(r"IMAGE_AUTH_ERROR|pull access denied|unauthorized|authentication required|no basic auth credentials|denied: ", re.I),
+    ),
+    (
+        troubles.PULL_FAILED,
+        re.compile(
+            r"IMAGE_PULL_ERROR|error pulling image|failed to pull|manifest unknown|manifest for .* not found|toomanyrequests|no matching manifest",
+            re.I,
+        ),
+    ),
+)
 _CONTAINER: tuple[tuple[TroubleKind, re.Pattern[str]], ...] = (
-    (troubles.SICK_HOST, re.compile(r"CUDA error: unspecified launch failure|No CUDA GPUs are available|adjusted local rank \d+ is out of bounds|sick host", re.I)),
+    (
+        troubles.SICK_HOST,
+        re.compile(
+            r"CUDA error: unspecified launch failure|No CUDA GPUs are available|adjusted local rank \d+ is out of bounds|sick host", re.I
+        ),
+    ),
     (troubles.CUDA_MISMATCH, re.compile(r"NVIDIA driver on your system is too old|offers CUDA \S+, the engine needs CUDA", re.I)),
-)  # fmt: skip
+)
 _PULL = re.compile(r"\bpull|download|extract|layer", re.I)
 _START = re.compile(r"\bstart container", re.I)
 _BOOTSTRAP = re.compile(r"\[bootstrap\] (?:\d\d:\d\d:\d\d )?(FATAL |FIX   |WARNING )?(.*)")
@@ -56,7 +70,11 @@ _FACT_FIX = re.compile(r'\bfix=("(?:[^"\\]|\\.)*"|\S+)')
 _FACT_RETRY = re.compile(r"\bretry_s=\d")
 # Kinds of the journal that speak of the engine; the others come from the start before it.
 _ENGINE_KINDS = frozenset({"engine", "phase", "change"})
-_LOADING = re.compile(r"loading (?:safetensors|weights|model)|starting to load model|load_weights|checkpoint shards|torch\.compile|compil(?:ing|ation)|captur(?:ing|e) .*graph|KV cache|profil", re.I)
+_LOADING = re.compile(
+    r"loading (?:safetensors|weights|model)|starting to load model|load_weights|checkpoint shards|"
+    r"torch\.compile|compil(?:ing|ation)|captur(?:ing|e) .*graph|KV cache|profil",
+    re.I,
+)
 
 
 class Phase(enum.StrEnum):
@@ -135,7 +153,9 @@ class Watch:
 
     def _check_host(self, pod: Pod) -> None:
         if pod.cuda is not None and not self._pin.admits(pod.cuda):
-            raise self._trouble(troubles.CUDA_MISMATCH, f"pod {pod.id} landed on a host of CUDA {pod.cuda}; the profile asks for {self._pin}")
+            raise self._trouble(
+                troubles.CUDA_MISMATCH, f"pod {pod.id} landed on a host of CUDA {pod.cuda}; the profile asks for {self._pin}"
+            )
         if pod.status is PodStatus.RUNNING and pod.gpu_count is not None and pod.gpu_count != self._gpus:
             raise self._trouble(troubles.NO_GPU, f"pod {pod.id} has {pod.gpu_count} GPUs instead of {self._gpus}")
 
@@ -173,7 +193,13 @@ class Watch:
             self._fix = boot[2]
             return
         entry = _JOURNAL.fullmatch(said)
-        fatal = boot[2] if boot and boot[1] == "FATAL " else entry[2] if entry and entry[1] == "fatal" and not _FACT_RETRY.search(entry[3] or "") else None
+        fatal = (
+            boot[2]
+            if boot and boot[1] == "FATAL "
+            else entry[2]
+            if entry and entry[1] == "fatal" and not _FACT_RETRY.search(entry[3] or "")
+            else None
+        )
         if fatal is not None:
             self._fatal, self._fix = fatal, _fix_of(entry[3] or "") if entry else self._fix
             return
@@ -189,7 +215,9 @@ class Watch:
                 raise self._fatal_trouble()
             if self._pull_failures:
                 raise self._trouble(troubles.PULL_FAILED, f"the image of pod {pod.id} cannot be pulled")
-            word = "its container ended" if pod.status is PodStatus.EXITED else "its container is in an error that the provider does not end"
+            word = (
+                "its container ended" if pod.status is PodStatus.EXITED else "its container is in an error that the provider does not end"
+            )
             raise self._trouble(troubles.EXITED, f"pod {pod.id} is {pod.status} during its start: {word}")
         if pod.status is PodStatus.STARTING:
             self._reach(now, Phase.PULLING, "")
@@ -210,9 +238,15 @@ class Watch:
         if self.phase is Phase.PULLING and now - self.since > LONGEST_PULL_S:
             raise self._trouble(troubles.STUCK, f"pod {pod.id} has been pulling its image for {(now - self.since) / 60:.0f} minutes")
         if waited > LONGEST_START_S:
-            raise self._trouble(troubles.STALLED, f"pod {pod.id} does not serve after {waited / 60:.0f} minutes; it is {self.phase}: {self.detail or 'no detail'}")
+            raise self._trouble(
+                troubles.STALLED,
+                f"pod {pod.id} does not serve after {waited / 60:.0f} minutes; it is {self.phase}: {self.detail or 'no detail'}",
+            )
         if self.phase.rank >= Phase.BOOTING.rank and now - self._moved > self._stall_s:
-            raise self._trouble(troubles.STALLED, f"pod {pod.id} has said nothing new for {(now - self._moved) / 60:.0f} minutes; it is {self.phase}: {self.detail or 'no detail'}")
+            raise self._trouble(
+                troubles.STALLED,
+                f"pod {pod.id} has said nothing new for {(now - self._moved) / 60:.0f} minutes; it is {self.phase}: {self.detail or 'no detail'}",
+            )
 
     def _reach(self, now: float, phase: Phase, detail: str) -> None:
         """Phases only go forward: a line about layers after the start of the engine is a line about something else."""

@@ -11,8 +11,8 @@ import pytest
 
 from compiler.deploy.pod_actions import run_action, run_logs, run_sweep
 from compiler.deploy.pod_commands import run_wait
-from compiler.deploy.pod_queries import run_cost, run_status, run_stock
-from compiler.deploy.provider import CudaPin
+from compiler.deploy.pod_queries import Search, run_cost, run_status, run_stock
+from compiler.deploy.provider import CudaPin, StockQuestion
 from compiler.deploy.state_file import State, StateFile
 from tests.runpod_stub import HOST_FULL, Course, RunpodStub, problem
 from tests.unit.deploy.conftest import ADA, L40S, Deploy
@@ -186,8 +186,9 @@ def test_logs_and_following_them(serving_pod: Deploy, stub: RunpodStub, capsys: 
 def test_stock_shows_ids_prices_and_versions(stub: RunpodStub, capsys: pytest.CaptureFixture[str]) -> None:
     def stock(text: str | None = None, **options: Any) -> str:
         capsys.readouterr()
-        given: dict[str, Any] = {"ids": (), "pin": CudaPin(), "count": 1, "cloud": "SECURE", "centers": (), "everything": False, "transport": "v2", "as_json": False} | options
-        assert run_stock(text, **given) == 0
+        as_json, asked = options.pop("as_json", False), {name: options.pop(name) for name in ("count", "cuda") if name in options}
+        question = StockQuestion(**({"cloud": "SECURE", "count": 1} | asked))
+        assert run_stock(Search(question, text=text, **options), transport="v2", as_json=as_json) == 0
         return capsys.readouterr().out
 
     shown = stock()
@@ -195,8 +196,8 @@ def test_stock_shows_ids_prices_and_versions(stub: RunpodStub, capsys: pytest.Ca
     assert L40S not in stock("6000 ada") and "$1.98" in stock("l40s", count=2)
     stub.gpus[1].centers["EU-RO-1"] = {"13.0": False}
     assert L40S not in stock() and L40S in stock(everything=True)
-    assert "none of the profile's" in stock(ids=[ADA], centers=["US-KS-2"])
-    assert [g["id"] for g in json.loads(stock(pin=CudaPin(floor="13.0"), as_json=True))["gpus"]] == [ADA]
+    assert "none of the profile's" in stock(ids=(ADA,), centers=("US-KS-2",))
+    assert [g["id"] for g in json.loads(stock(cuda=CudaPin(floor="13.0"), as_json=True))["gpus"]] == [ADA]
 
 
 def test_cost_is_what_the_provider_billed(serving_pod: Deploy, stub: RunpodStub, capsys: pytest.CaptureFixture[str]) -> None:
