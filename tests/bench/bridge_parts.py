@@ -19,6 +19,8 @@ from tests.bench.process import Process
 ROOT = Path(__file__).resolve().parents[2]
 STREAMS = 64
 LIMIT = 1 << 22
+# As vLLM's server does with a connection that has nothing to do.
+IDLE_S = 5.0
 _TOKEN = re.compile(rb'"(?:text|content)": ?"t\d')
 # What a prompt says to the scripted engine.
 REFUSE, DIE = "refuse this", "die in the middle"
@@ -78,9 +80,9 @@ async def serve_engine(tokens: int, pace: float) -> int:
     """An engine on a port of its own; `pace` 0 sends as fast as it goes, a negative one a single token and then nothing."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), IDLE_S)
                 path = head.split(b" ", 2)[1].decode()
                 size = re.search(rb"content-length: (\d+)", head.lower())
                 body = await reader.readexactly(int(size[1]) if size else 0)

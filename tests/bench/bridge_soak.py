@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tests.bench.bridge_parts import DIE, LIMIT, REFUSE, STREAMS, bridge, read_stream, request, serve_engine
+from tests.bench.bridge_parts import DIE, IDLE_S, LIMIT, REFUSE, STREAMS, bridge, read_stream, request, serve_engine
 from tests.bench.process import Process
 
 TOKENS, PACE = 40, 100.0
 # A process that has warmed up may gain fragments of its allocator, and no more: between the first and the last quarter of
 # the time under load, and from the rest before to the rest after.
 MAX_GROWTH_MIB = 6.0
-# Longer than the bridge keeps an idle connection to its engine.
-REST_S = 6.0
+# Longer than the engine leaves an idle connection open.
+REST_S = IDLE_S + 2.0
+# Each act of a client takes a second or so; on a machine that is busy with other things it may take many.
+ACT_S = 60.0
 ABORTS, AT_ONCE = 10_000, 50
 Act = Callable[[int, random.Random], Coroutine[Any, Any, None]]
 
@@ -98,7 +100,7 @@ async def load(port: int, seconds: float) -> Counter[str]:
         chance = random.Random(number)
         while time.monotonic() < until:
             act = chance.choices(list(ACTS), list(ACTS.values()))[0]
-            await act(port, chance)
+            await asyncio.wait_for(act(port, chance), ACT_S)
             done[act.__name__] += 1
 
     await asyncio.gather(*(one(number) for number in range(STREAMS)))

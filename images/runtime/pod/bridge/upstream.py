@@ -67,6 +67,10 @@ class _Connection(asyncio.Protocol):
             self._transport.write(body)
         return self._head
 
+    def belongs_to(self, answered: asyncio.Future[Answer]) -> bool:
+        """Whether the request is still under way that `send` gave this future for."""
+        return self._head is answered
+
     # --- parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -244,10 +248,13 @@ class Upstream:
 
     async def _asked(self, connection: _Connection, head: bytes, body: bytes) -> Answer:
         self._busy.add(connection)
+        answered = connection.send(head, body)
         try:
-            return await connection.send(head, body)
+            return await answered
         except asyncio.CancelledError:
-            connection.abort()
+            # The whole answer may have come meanwhile, and the connection may be somebody else's already.
+            if connection.belongs_to(answered):
+                connection.abort()
             raise
 
     async def _connection(self) -> _Connection:
