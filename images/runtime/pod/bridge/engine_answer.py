@@ -26,14 +26,22 @@ class Answer:
     """An engine's answer whose head has come. One of `listen` and `read` takes its body; `cancel` ends it at once, which an
     engine takes as an order to stop generating."""
 
-    def __init__(self, connection: Connection, status: int, headers: Mapping[str, str]) -> None:
+    def __init__(self, connection: Connection | None, status: int, headers: Mapping[str, str]) -> None:
         self.status, self.headers = status, headers
-        self._connection: Connection | None = connection
+        self._connection = connection
         self._early: list[bytes] = []
         self._is_ended = False
         self._error: ApiError | None = None
         self._on_data: OnData | None = None
         self._on_end: OnEnd | None = None
+
+    @classmethod
+    def of(cls, status: int, headers: Mapping[str, str], body: bytes) -> Answer:
+        """An answer that has come whole."""
+        found = cls(None, status, headers)
+        found.data(body)
+        found.end(None)
+        return found
 
     @property
     def is_stream(self) -> bool:

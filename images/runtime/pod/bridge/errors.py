@@ -79,6 +79,10 @@ class CutOffError(ApiError):
     """502: the engine's answer ended, and that is all that is known."""
 
 
+class DeadEngineError(ApiError):
+    """503: the engine's core has died. Its server goes on for some seconds, and tells so whoever asks it."""
+
+
 class InvalidRequestError(ApiError):
     """A request that cannot be understood. `route` is where in the body, as the API's own messages write it."""
 
@@ -204,6 +208,11 @@ _DEAD_ENGINE = re.compile(
 )
 
 
+def says_dead(status: int, text: str) -> bool:
+    """Whether an answer with this status says that the engine's core is gone, and not that the request is at fault."""
+    return status >= 500 and _DEAD_ENGINE.search(text) is not None
+
+
 def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: int | None = None, *, is_clients_key: bool = False) -> ApiError:
     """What an engine's error answer becomes. `headers` by lower-case name; `prompt` is the tokens that its tokenizer counted
     after an overflow that was not exact; `is_clients_key`: the key that the engine saw is the client's own."""
@@ -215,14 +224,14 @@ def from_upstream(status: int, headers: Mapping[str, str], body: bytes, prompt: 
     if status in (401, 403) and not is_clients_key:
         return ApiError(502, f"The engine refused the bridge: {text}", should_retry=False)
     wish = {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
+    if wish is not False and says_dead(status, text):
+        return DeadEngineError(503, text, retry_after=_delay(headers), should_retry=True)
     if status in (429, 503, 529):
         return ApiError(status, text, retry_after=_delay(headers), should_retry=wish is not False)
     if wish is not None:
         return ApiError(status, text, should_retry=wish)
     if status == 400:
         return ApiError(400, told_of_media(text))
-    if status >= 500 and _DEAD_ENGINE.search(text):
-        return ApiError(503, text, retry_after=RETRY_AFTER_S, should_retry=True)
     # The engine gives 500 to what it will refuse again; a gateway's 502 or 504 may pass.
     return ApiError(status, text, should_retry=(status != 500 and not _PERMANENT.search(text)) if status >= 500 else None)
 
@@ -236,6 +245,8 @@ def from_event(data: Any) -> ApiError:
     kind = error.get("type") if isinstance(error, dict) else None
     if found := overflow_of(text):
         return ApiError(400, f"{found.wording()}\n{text}")
+    if says_dead(code or 500, text):
+        return DeadEngineError(503, text, retry_after=RETRY_AFTER_S, should_retry=True)
     if code is None and isinstance(kind, str):
         code = STATUS_OF_TYPE.get(kind) or _status_of_engine_type(kind)
     return ApiError(code or 500, text)

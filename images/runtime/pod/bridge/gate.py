@@ -26,6 +26,8 @@ SWAP_ANSWER_S = 5.0
 SWAP_AGAIN_S = 5.0
 # How long a supervisor may take to see that its engine has died: nobody can connect meanwhile, and the file still says serving.
 NOTICE_S = 5.0
+# The same where the engine's server outlives its core: vLLM looks every 5 s whether the core is there, and then takes some seconds to end.
+DEAD_NOTICE_S = 30.0
 ACCEPTED, NOT_YET = range(200, 300), 409
 
 
@@ -82,9 +84,10 @@ class Visit:
         self._asked = float("-inf")
 
     async def through(self, ask: Callable[[bool], Awaitable[T]], hold: Callable[[bool], None]) -> T:
-        """What `ask` gives, called as soon as the engine may be asked, and again where it took no connection. It is told whether
-        the request had to wait, so that another engine may be loaded now; `hold` is told when waiting begins and ends."""
-        waited = False
+        """What `ask` gives, called as soon as the engine may be asked, and again where it took no connection or said that its core
+        is gone. The latter once: the request may be what ends engines. It is told whether the request had to wait, so that another
+        engine may be loaded now; `hold` is told when waiting begins and ends."""
+        waited = has_met_death = False
         while True:
             hold(True)
             waited = await self.enter() or waited
@@ -93,9 +96,14 @@ class Visit:
                 return await ask(waited)
             except errors.UnconnectedError:
                 hold(True)
-                if not await self.lost():
+                if not await self.lost("the engine took no connection", NOTICE_S):
                     raise
-                waited = True
+            except errors.DeadEngineError:
+                hold(True)
+                if has_met_death or not await self.lost("the engine's core is gone", DEAD_NOTICE_S):
+                    raise
+                has_met_death = True
+            waited = True
 
     async def enter(self) -> bool:
         """Returns when the engine may be asked: True where the request had to wait, and another engine may be loaded by now.
@@ -132,9 +140,9 @@ class Visit:
                 await self._gate.ask_for(self._wanted())
             await file.changed(min(left, SWAP_AGAIN_S))
 
-    async def lost(self) -> bool:
-        """The engine took no connection. True once the supervisor has seen it too, so that `enter` knows what to do.
-        Raises ApiError 529 where the supervisor has no engine to offer."""
+    async def lost(self, what: str, seconds: float) -> bool:
+        """The engine cannot be asked, and `what` says why. True once the supervisor has seen it too, so that `enter` knows what to
+        do; False where it has not after `seconds`. Raises ApiError 529 where the supervisor has no engine to offer."""
         file = self._gate.file
         if file is None or (state := file.now()) is None:
             return False
@@ -142,8 +150,8 @@ class Visit:
             raise errors.not_serving(state.about, state.retry_after_s)
         if not state.is_answering:
             return True
-        self._record.notes.append("the engine took no connection")
-        await file.changed(NOTICE_S)
+        self._record.notes.append(what)
+        await file.changed(seconds)
         return file.now() != state
 
     def _wanted(self) -> str:

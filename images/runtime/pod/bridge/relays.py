@@ -41,6 +41,15 @@ def forwarded_headers(request: Request, *, with_key: bool) -> dict[str, str]:
     return headers
 
 
+async def _unless_dead(answer: Answer) -> Answer:
+    """The same answer, read whole. Raises DeadEngineError where it says that the engine's core is gone."""
+    body = await answer.read()
+    error = errors.from_upstream(answer.status, answer.headers, body)
+    if isinstance(error, errors.DeadEngineError):
+        raise error
+    return Answer.of(answer.status, answer.headers, body)
+
+
 def client_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The engine's headers for the client."""
     return {name: value for name, value in headers.items() if name not in _OWN}
@@ -77,7 +86,7 @@ class Relays:
                 record.notes.append(f"model {requested[:100]} became {match.upstream_name}")
             answer = await self.engines.of(match.model).send("POST", request.target, body, self.forwarded(request))
             record.engine_id = answer.headers.get("x-request-id", "")
-            return answer
+            return await _unless_dead(answer) if answer.status >= 500 and self.gate.file is not None else answer
 
         visit = Visit(self.gate, record.model, record)
         if not record.is_stream:
