@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,3 +136,15 @@ def test_a_kv_store_that_does_not_start_is_fatal(tmp_path: Path, hub: Hub) -> No
     with living(tmp_path, dataclasses.replace(manifest_for(), kv_store=store), environ(hub, tmp_path)) as pod:
         status = pod.until(lambda s: s["state"] == "fatal", "fatal")
         assert status["fatal"]["code"] == "kv-store" and "k3y" not in json.dumps(status)
+
+
+def test_weights_that_vanish_while_an_engine_starts_are_reported(tmp_path: Path, hub: Hub) -> None:
+    manifest = manifest_for("--slow-start", "600", repo="o/model")
+    patient = dataclasses.replace(manifest.supervisor.watchdog, boot_stall_s=12.0)
+    manifest = dataclasses.replace(manifest, supervisor=dataclasses.replace(manifest.supervisor, watchdog=patient))
+    manifest = with_launch(manifest, fetch=(Fetch("model", "o/model", None, sum(map(len, MODEL.values()))),))
+    with living(tmp_path, manifest, environ(hub, tmp_path)) as pod:
+        pod.until(lambda s: s["engine_pid"], "started")
+        shutil.rmtree(tmp_path / "hf" / "hub" / "models--o--model" / "snapshots")
+        status = pod.until(lambda s: "weights are missing" in s["notice"], "reported")
+        assert "holds 0.0 GiB" in status["notice"] and status["state"] == "booting", "reported, and never restarted"

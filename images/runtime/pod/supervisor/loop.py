@@ -28,7 +28,7 @@ from pod.supervisor.mirroring import Mirroring
 from pod.supervisor.proofs import proof_answer
 from pod.supervisor.real import Real
 from pod.supervisor.spend import spend_of
-from pod.supervisor.state import State, Target
+from pod.supervisor.state import State, Target, owes
 from pod.supervisor.views import Clock, engine_document, restart_s, status_document, swap_answer
 from pod.supervisor.watching import Watching
 
@@ -155,9 +155,8 @@ class Supervisor:
         document = engine_document(self.state, clock)
         unchanged = {key: value for key, value in document.items() if key != "since"}
         self._write(self._folder.engine_file, unchanged, document)
-        is_settled = self.state.sequence >= self.following.offered.sequence and self.state.pending is None
-        if is_settled and (self.state.change is None or self.state.change.kind != "reload"):
-            self.following.taken = self.following.offered  # dealt with; until now a supervisor that dies would be handed it again
+        if self.state.sequence >= self.following.offered.sequence and not owes(self.state):
+            self.following.taken = self.following.offered
         memory = saved(self.state, self._given, self.following.taken)
         self._write(self._folder.memory_file, memory, memory)
         if self.state.target is not self._shown:

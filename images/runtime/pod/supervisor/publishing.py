@@ -30,12 +30,12 @@ def action_between(old: Target, new: Target) -> Action:
 
 def published(turn: Turn, event: Published) -> None:
     """A publication that can be trusted. The last one wins; what it asks for begins at once if it may."""
-    turn.set(sequence=event.sequence)
+    turn.set(sequence=event.sequence, runtime_awaited=None)
     state = turn.state
     if event.runtime and event.runtime not in (state.runtime, *state.runtime_refused):
         turn.record("publication", f"number {event.sequence} brings runtime {event.runtime[:12]}", sequence=event.sequence)
         turn.do(FetchRuntime(event.runtime))
-        turn.set(pending=Publication(event.target, event.when, event.runtime) if event.target else state.pending)
+        turn.set(runtime_awaited=event.runtime, pending=Publication(event.target, event.when, event.runtime) if event.target else state.pending)
         return
     if event.target is None:
         refused(turn, Refused("newer-schema", "its manifest was written for a later runtime, which it does not bring"))
@@ -121,7 +121,7 @@ def runtime_fetched(turn: Turn, event: RuntimeFetched) -> None:
     """The new runtime is here, so the guardian may start it; or it is not, and ours goes on."""
     if not event.ok:
         pending = turn.state.pending
-        turn.set(runtime_refused=(*turn.state.runtime_refused, event.sha256), pending=pending and dataclasses.replace(pending, runtime=None))
+        turn.set(runtime_refused=(*turn.state.runtime_refused, event.sha256), runtime_awaited=None, pending=pending and dataclasses.replace(pending, runtime=None))
         refused(turn, Refused("runtime", f"its runtime {event.sha256[:12]} cannot be used: {event.detail}"))
         return
     turn.record("runtime", f"handing over to runtime {event.sha256[:12]}; engine and bridge go on", sha256=event.sha256)

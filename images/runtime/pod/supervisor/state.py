@@ -148,6 +148,7 @@ class State:
     is_preloaded: bool = False
     runtime: str | None = None
     runtime_refused: tuple[str, ...] = ()
+    runtime_awaited: str | None = None
     notice: str = ""
     stopping: bool = False
     spend_ended: bool = False
@@ -160,6 +161,12 @@ class State:
     def is_quarantined(self) -> dict[str, str]:
         """Hashes of manifests that failed, and why."""
         return dict(self.quarantined)
+
+
+def owes(state: State) -> bool:
+    """Whether a publication that was received is still on its way into force: a supervisor that dies now must be handed it again."""
+    change = state.change
+    return state.pending is not None or state.runtime_awaited is not None or (change is not None and change.target.sha != state.target.sha)
 
 
 def engines_of(manifest: Manifest) -> tuple[Engine, ...]:

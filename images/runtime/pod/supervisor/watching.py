@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from pod import processes
 from pod.supervisor.bridge import is_healthy
 from pod.supervisor.children import Children
 from pod.supervisor.events import Requests, Verdict
-from pod.supervisor.state import State
+from pod.supervisor.state import State, Target
 from pod.supervisor.steps import Steps
 from pod.watchdog import probe
 from pod.watchdog.crash_loop import RestartBudget
@@ -18,9 +19,12 @@ from pod.watchdog.metrics import Counters
 from pod.watchdog.probe import ProbeResult
 from pod.watchdog.stall import Boot
 from pod.watchdog.verdict import POLL_S, BridgeWatchdog, Observation, Watchdog
+from pod.weights.presence import on_disk
 
 # `decide` owns the budget of restarts; the watchdog's own must never stand in its way.
 _NO_LIMIT = 1 << 30
+# Between two measurements of the weights of an engine that starts: each asks a disk, maybe over the network, for every file.
+MEASURE_S = 30.0
 
 
 class Watching:
@@ -33,6 +37,7 @@ class Watching:
         self._bridge = BridgeWatchdog(settings.bridge_failures_before_restart)
         self._proved = ""
         self._probe: asyncio.Task[ProbeResult] | None = None
+        self._measured: tuple[str, float, int, int | None] = ("", 0.0, 0, None)
         self.verdict = "booting"
         self.counters: Counters | None = None
 
@@ -51,7 +56,8 @@ class Watching:
             self._drop_probe()
             self._engine.observe(_now(), Observation(None, False))
             return
-        spec = (state.change.target if state.change else state.target).spec
+        target = state.change.target if state.change else state.target
+        spec = target.spec
         port, health = int(engine.facts.get("port", spec.launch.port)), spec.launch.health
         alive = await asyncio.to_thread(probe.health, port, health.path, probe.HEALTH_TIMEOUT_S, health.status)
         if state.serving:
@@ -62,12 +68,22 @@ class Watching:
         healthy = state.serving and (alive or start != self._proved)
         self._proved = start if state.serving else ""
         seen = Observation(start, processes.is_alive(engine.identity), healthy,
-                           await asyncio.to_thread(probe.metrics, port) if state.serving else None, self._finished_probe(), self._boot(),
+                           await asyncio.to_thread(probe.metrics, port) if state.serving else None, self._finished_probe(),
+                           self._boot() if state.serving else await self._measured_boot(start, target),
                            adopted=engine.process is None)  # fmt: skip
         self.counters = seen.counters
         if seen.counters is not None and state.serving:
             self._post(Requests(seen.counters.running, seen.counters.waiting))
         self._act(self._engine.observe(_now(), seen), state)
+
+    async def _measured_boot(self, start: str, target: Target) -> Boot:
+        """How far a start is, with what of its weights is on disk: an engine whose weights are gone may wait for ever without a word."""
+        boot, cache, fetches = self._boot(), self._steps.hub_cache(target.manifest), target.spec.launch.fetch
+        if boot.loaded or not fetches:
+            return boot
+        if self._measured[0] != start or _now() - self._measured[1] >= MEASURE_S:
+            self._measured = (start, _now(), *await asyncio.to_thread(on_disk, cache, fetches))
+        return dataclasses.replace(boot, present_bytes=self._measured[2], expected_bytes=self._measured[3], folder=str(cache))
 
     def _act(self, verdict: Any, state: State) -> None:
         self.verdict = f"{verdict.state}: {verdict.reason}"

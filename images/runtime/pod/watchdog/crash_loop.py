@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 
-# The window of the restart budget. Each start of a large model costs 6 to 15 minutes of rent, so a window must hold several.
-WINDOW_S = 3600.0
+# The window of the restart budget. It must hold twice `failed_starts` restarts of the slowest engine: a start of a large model takes 6 to
+# 15 minutes and a wedge is found after 2, so an hour would hold too few and a model that wedges after each start would be paid for ever.
+WINDOW_S = 7200.0
 # Pause before the n-th start after starts that never served: a port or GPU memory that is about to be free needs no more.
 BACK_OFF_S = (0.0, 10.0, 30.0, 60.0)
 
@@ -24,7 +25,7 @@ class Decision:
 
 
 class RestartBudget:
-    """`failed_starts` starts in a row that never served, or twice as many restarts within an hour, open the breaker.
+    """`failed_starts` starts in a row that never served, or twice as many restarts within two hours, open the breaker.
 
     It stays open until `reset`: something outside has to change first, such as a new manifest. `now` is monotonic seconds.
     """
@@ -41,7 +42,7 @@ class RestartBudget:
         return len(self._restarts)
 
     def served(self) -> None:
-        """The engine answered: the row of failed starts is broken. Restarts within the hour still count."""
+        """The engine answered: the row of failed starts is broken. Restarts within the window still count."""
         self._failed_in_a_row = 0
 
     def reset(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pod.contract import Fetch
@@ -57,6 +57,17 @@ def presence(hub_cache: Path, fetch: Fetch) -> Presence:
     present = sum(size for size in sizes.values() if size is not None)
     problem = next(_problems(fetch, snapshot, sizes, promised, present), None)
     return Presence(fetch.repo, snapshot, present, expected, problem)
+
+
+def on_disk(hub_cache: Path, fetches: Iterable[Fetch]) -> tuple[int, int | None]:
+    """Bytes on disk of all repositories together, and bytes that should be there; None where that is not known of one of them.
+
+    What is whole counts as expected as it is: a plan's size also counts files that no engine opens.
+    """
+    found = [presence(hub_cache, fetch) for fetch in fetches]
+    expected = [have.present_bytes if have.whole else have.expected_bytes for have in found]
+    known = [size for size in expected if size is not None]
+    return sum(have.present_bytes for have in found), sum(known) if len(known) == len(found) else None
 
 
 def in_gib(count: int) -> str:

@@ -10,7 +10,7 @@ from pod.supervisor.changes import RETRY_S
 from pod.supervisor.effects import CancelSteps, FetchRuntime, HandOver, Preload, ReloadBridge, RunStep
 from pod.supervisor.events import Published, Refused, Requests, RuntimeFetched, SwapWanted
 from pod.supervisor.publishing import QUIET_S, action_between
-from pod.supervisor.state import holds
+from pod.supervisor.state import holds, owes
 
 from tests.unit.pod.manifests import example_manifest
 from tests.unit.pod.supervisor.history import History, other_argv, swap_set, target
@@ -198,6 +198,34 @@ def test_a_manifest_of_a_newer_schema_needs_its_runtime() -> None:
     history = History().serves().happens(Published(None, 3, "now", None))
     assert "later runtime" in history.state.notice
     assert history.happens(Published(None, 3, "now", "e" * 64)).did(FetchRuntime)
+
+
+def test_a_publication_is_owed_until_it_is_in_force_or_given_up() -> None:
+    history = History().serves()
+    assert not owes(history.state)
+    history.publishes(other_argv("--x")).done(*GENTLE, "drain", "stop", "prepare", "start")
+    assert owes(history.state), "a supervisor that dies now must be handed it again"
+    history.done("prove")
+    assert not owes(history.state)
+    history.publishes(other_argv("--y"), 2).fails("secrets", "secret")
+    assert not owes(history.state) and history.state.quarantined
+
+
+def test_a_publication_that_heals_a_fatal_state_is_owed_while_it_boots() -> None:
+    history = History().begins().done("secrets").fails("weights", "not-found")
+    history.publishes(other_argv("--fixed"))
+    assert history.state.name == "booting" and owes(history.state)
+    history.done("secrets", "weights", "stop", "prepare").engine_dies(1)
+    assert history.step == "stop" and owes(history.state), "tried once more, and still not in force"
+    history.done("stop", "pause", "prepare", "start", "prove")
+    assert not owes(history.state)
+
+
+def test_a_publication_that_only_its_own_runtime_can_read_is_owed_until_that_reads_it() -> None:
+    history = History().serves().happens(Published(None, 3, "now", "e" * 64))
+    assert owes(history.state)
+    assert owes(history.happens(RuntimeFetched("e" * 64, True)).state)
+    assert not owes(History().serves().happens(Published(None, 3, "now", "e" * 64)).happens(RuntimeFetched("e" * 64, False, "no")).state)
 
 
 def test_a_swap_and_the_way_back_when_it_fails() -> None:

@@ -142,6 +142,17 @@ def test_a_wedge_is_restarted_and_a_boot_never() -> None:
     assert history.step == "stop" and history.state.restarts[0].reason == "wedged: no tokens for 90 s"
 
 
+@pytest.mark.parametrize("boot_s", [30.0, 300.0, 900.0])
+def test_wedge_after_wedge_ends_the_spend_also_where_a_start_takes_long(boot_s: float) -> None:
+    history = History().serves()
+    for _ in range(6):
+        history.passes(105.0).happens(Verdict("restart-engine", "no tokens for 90 s"))
+        history.done("stop", "pause", "prepare").done("start", seconds=boot_s).done("prove")
+    history.passes(105.0).happens(Verdict("restart-engine", "no tokens for 90 s"))
+    assert history.state.fatal is not None and history.state.fatal.code == "crash-loop"
+    assert "no tokens for 90 s" in history.state.fatal.cause and len(history.ever(EndSpend)) == 1 and history.did(StopEngine)
+
+
 def test_a_report_is_shown_and_changes_nothing() -> None:
     history = History().begins().happens(Verdict("report", "no weights: 0 of 26 GiB"))
     assert history.state.notice == "no weights: 0 of 26 GiB" and history.step == "secrets"

@@ -151,16 +151,16 @@ def test_budget_backs_off_and_opens_after_failed_starts_in_a_row() -> None:
 def test_a_start_that_served_breaks_the_row() -> None:
     budget = RestartBudget(3)
     for n in range(10):
-        assert budget.ask(n * 2000.0, False, "x").allowed
-        assert budget.ask(n * 2000.0 + 1.0, False, "x").allowed
+        assert budget.ask(n * 4000.0, False, "x").allowed
+        assert budget.ask(n * 4000.0 + 1.0, False, "x").allowed
         budget.served()
 
 
-def test_budget_of_an_hour_empties_with_time() -> None:
+def test_budget_of_two_hours_empties_with_time() -> None:
     budget = RestartBudget(3)
-    assert all(budget.ask(n * 700.0, True, "x").allowed for n in range(60)), "every 12 minutes is within it"
+    assert all(budget.ask(n * 1300.0, True, "x").allowed for n in range(60)), "every 22 minutes is within it"
     budget = RestartBudget(3)
-    assert [budget.ask(n * 500.0, True, "x").allowed for n in range(8)] == [True] * 6 + [False] * 2
+    assert [budget.ask(n * 1000.0, True, "x").allowed for n in range(8)] == [True] * 6 + [False] * 2
 
 
 def test_weights_that_shrink_or_grow_are_progress_and_whole_ones_are_never_short() -> None:
