@@ -20,8 +20,11 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 ASK_TIMEOUT_S = 15.0
 # A payload has under a megabyte; on a slow line that is half a minute.
 FETCH_TIMEOUT_S = 60.0
-# Pods that were started together must not ask together. Only downwards, so that the period stays the longest wait.
+# Pods that were started together must not ask together. Only downwards, so that the pauses above stay the longest ones.
 JITTER = 0.15
+# Shares of the period after which the next question comes: so early that with a period of 30 s the engine is being stopped within 35 s of
+# the publish, although its command line is first checked by the engine's own parser, which takes 6 to 10 s on an idle machine.
+EARLIEST, LATEST = 0.65, 0.8
 # A busy Hub is left alone ever longer, up to this.
 LONGEST_PAUSE_S = 600.0
 # A pod without network is in trouble itself; when it is back, following must be, too.
@@ -81,7 +84,7 @@ class Follower:
         """What an outcome means, and when to ask next."""
         if isinstance(outcome, Answer) and outcome.status in (200, 304):
             self._failures, self._trouble = 0, ""
-            self.next_at = now + self._jittered(self._poll_s)
+            self.next_at = now + self._within_period()
             digest = hashlib.sha256(outcome.body).hexdigest()
             if outcome.status == 304 or digest == self._settled:
                 return self._unchanged(outcome)
@@ -106,7 +109,7 @@ class Follower:
             return "busy", f"the Hub answers {outcome.status}", pause
         if outcome.status in (404, 410):
             self._failures = 0
-            return "not-found", "nothing was published there yet, or the token may not see it", self._jittered(self._poll_s)
+            return "not-found", "nothing was published there yet, or the token may not see it", self._within_period()
         pause = self._backed_off(LONGEST_PAUSE_S)
         if outcome.status in (401, 403):
             return "denied", f"the Hub answers {outcome.status}: the repository is private and HF_TOKEN may not read it", pause
@@ -116,6 +119,9 @@ class Follower:
         """The period, doubled with every failure in a row."""
         self._failures += 1
         return self._jittered(min(self._poll_s * 2.0 ** min(self._failures - 1, 20), max(longest, self._poll_s)))
+
+    def _within_period(self) -> float:
+        return self._poll_s * self._chance.uniform(EARLIEST, LATEST)
 
     def _jittered(self, seconds: float) -> float:
         return seconds * self._chance.uniform(1.0 - JITTER, 1.0)

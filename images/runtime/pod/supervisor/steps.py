@@ -97,7 +97,9 @@ class Steps:
         return Path(self._environ.get("HF_HUB_CACHE") or Path(self._environ.get("HF_HOME") or manifest.supervisor.hf_home) / "hub")
 
     async def _argv(self, target: Target) -> None:
-        plan = self._plan(target)
+        plan, engine = self._plan(target), self._children.of("engine")
+        if engine is not None and engine.identity.argv_sha256 == processes.hash_of(plan.argv):
+            return  # the engine that serves took this very command line
         python = str(ENGINE_PYTHON) if ENGINE_PYTHON.exists() else sys.executable
         try:
             ended = await self._workers.run([python, argv_check.__file__], plan.env, limit_s=ARGV_S, given=json.dumps(list(plan.argv)).encode())

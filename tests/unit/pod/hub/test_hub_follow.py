@@ -34,7 +34,7 @@ def test_the_first_question_is_asked_at_once_and_the_next_within_the_period() ->
     f = follower()
     assert f.due(-5.0) and f.etag is None
     assert f.answered(100.0, answer()) == Published(b"one", "c" * 40)
-    assert not f.due(100.0 + POLL * 0.8) and f.due(100.0 + POLL)
+    assert not f.due(100.0 + POLL * 0.64) and f.due(100.0 + POLL * 0.8)
     f.ask_now()
     assert f.due(100.0)
 
