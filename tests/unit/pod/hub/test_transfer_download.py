@@ -126,6 +126,14 @@ def test_a_half_file_with_wrong_content_is_fetched_anew(hub: Hub, tmp_path: Path
     assert presence(tmp_path, FETCH).whole
 
 
+def test_a_half_file_of_another_commit_is_removed_once_all_is_there(hub: Hub, tmp_path: Path) -> None:
+    part = repo_folder(tmp_path, REPO) / f"blobs/{'f' * 64}.podwright.incomplete"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"x" * 5000)
+    assert transferred(download_command(tmp_path), env_of(hub)).outcome.is_ok
+    assert half_files(tmp_path) == []
+
+
 def test_a_blob_of_the_wrong_length_is_fetched_again(hub: Hub, tmp_path: Path) -> None:
     transferred(download_command(tmp_path), env_of(hub))
     found = presence(tmp_path, FETCH)

@@ -80,11 +80,14 @@ def test_an_engine_that_was_installed_anew_is_repaired_anew_without_the_hub(pod:
     assert isinstance(pod.apply(GOOD, expects=(LOADER,)), Applied) and pod.fetched == 1
 
 
-def test_another_release_forgets_what_was_done(pod: Pod) -> None:
-    pod.apply(GOOD, releases=("0.27.1", "0.28.0"))
+def test_another_release_is_looked_at_anew_though_its_files_are_the_same(pod: Pod) -> None:
+    releases = ("0.27.1", "0.28.0")
+    pod.apply(GOOD, releases=releases)
+    patched = (pod.site / LOADER).read_text()
     shutil.rmtree(pod.site / "vllm-0.27.1.dist-info")
     pod.installed = engine(pod.site, "0.28.0")
-    assert isinstance(pod.apply(GOOD, releases=("0.27.1", "0.28.0")), Applied)
+    (pod.site / LOADER).write_text(patched)
+    assert pod.apply(GOOD, releases=releases) == AlreadyThere("o/r/patch.py", "changed nothing: raised the limit")
 
 
 def test_a_build_of_the_release_is_the_release(tmp_path: Path) -> None:
