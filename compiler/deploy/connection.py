@@ -8,11 +8,13 @@ from typing import Literal, TypeAlias
 import httpx
 
 from compiler.deploy.clock import Clock
+from compiler.deploy.failures import DockerUnavailable
 from compiler.deploy.http_api import ApiClient
 from compiler.deploy.provider import Provider
 from compiler.deploy.provider_errors import KeyMissing
 from compiler.deploy.refusals import WrongTarget
 from compiler.deploy.runpod_common import PROXY
+from compiler.deploy.state_file import StateFile
 
 Transport: TypeAlias = Literal["v2", "v1", "graphql"]
 KEY_ENV = "RUNPOD_API_KEY"
@@ -29,11 +31,15 @@ def connected(
     on_wait: Callable[[str], None] = lambda text: None,
 ) -> Provider:
     """The provider of a target. Asks nothing yet. Raises KeyMissing, WrongTarget."""
+    if target == "docker":
+        from compiler.deploy.docker_provider import DockerProvider
+
+        return DockerProvider(environment, on_wait)
     if target != "runpod":
         raise WrongTarget(
             f"the target {target!r} has no provider to deploy to",
-            "This command rents and watches pods of a provider.",
-            "Start the bundle's run.sh on the machine itself, or use a profile with `target: runpod`.",
+            "This command makes and watches pods of a provider.",
+            "Use a profile with `target: runpod` or `target: docker`.",
         )
     key = environment.get(KEY_ENV, "").strip()
     if not key:
@@ -52,6 +58,20 @@ def connected(
         )
     api = ApiClient(base, key, who="RunPod", clock=clock, on_wait=on_wait)
     return made(api, environment.get(PROXY_ENV, "").strip() or PROXY)
+
+
+def provider_name(file: StateFile) -> str:
+    """Where a profile's pod is: as its state file says; where that is lost, this machine's Docker engine if it has one, else RunPod."""
+    if file.path.exists():
+        return file.read().provider
+    from compiler.deploy.docker_engine import engine
+    from compiler.deploy.docker_provider import has_pod_of
+
+    try:
+        with engine() as client:
+            return "docker" if has_pod_of(client, file.profile) else "runpod"
+    except DockerUnavailable:
+        return "runpod"
 
 
 def _transport(name: Transport) -> tuple[str, Callable[[ApiClient, str], Provider]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import re
 import tempfile
 import time
@@ -17,11 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from compiler.deploy.failures import DockerUnavailable, ImageNotBuilt, StepFailed
+from compiler.deploy.docker_engine import engine
+from compiler.deploy.failures import ImageNotBuilt, StepFailed
 from compiler.plan import Plan
 
-# The first question to the engine: it runs on this machine or close by.
-CONNECT_TIMEOUT_S = 20
 # A step may say nothing for a long time: committing or unpacking a layer of many gigabytes prints no line.
 SILENCE_TIMEOUT_S = 3600
 # One layer of 18 GB took 9 to 10 minutes to pull, because a layer is fetched and unpacked as one stream.
@@ -114,7 +112,7 @@ def build_image(
     dockerfile = _dockerfile(plan, bundle_folder)
     name = tag or plan.image.name
     started = time.monotonic()
-    with _engine() as client, _overridden(dockerfile, plan.image.base_reference, base_override) as path:
+    with engine() as client, _overridden(dockerfile, plan.image.base_reference, base_override) as path:
         watch = _Watch(on_event)
         for line in _stream(client, bundle_folder, path, name, platform, network):
             watch.feed(line)
@@ -245,25 +243,6 @@ def _overridden(dockerfile: Path, base: str, replacement: str | None) -> Iterato
         yield copy
 
 
-@contextlib.contextmanager
-def _engine() -> Iterator[Any]:
-    """A client of the engine that DOCKER_HOST names, or of the one on this machine; closed afterwards."""
-    # docker takes 160 ms to import, which only this command should pay.
-    import docker  # type: ignore[import-untyped,unused-ignore]
-    from docker.errors import DockerException  # type: ignore[import-untyped,unused-ignore]
-    from docker.utils import kwargs_from_env  # type: ignore[import-untyped,unused-ignore]
-    from requests.exceptions import RequestException
-
-    try:
-        client = docker.APIClient(version="auto", timeout=CONNECT_TIMEOUT_S, **kwargs_from_env())
-    except (DockerException, RequestException, OSError, ValueError) as error:
-        raise _unavailable(error) from error
-    try:
-        yield client
-    finally:
-        client.close()
-
-
 def _stream(client: Any, folder: Path, dockerfile: Path, tag: str, platform: str, network: str | None) -> Iterator[Mapping[str, Any]]:
     """The engine's messages of one build, an exception of the way to it turned into a failure that says so."""
     from docker.errors import APIError, DockerException  # type: ignore[import-untyped,unused-ignore]
@@ -292,24 +271,6 @@ def _stream(client: Any, folder: Path, dockerfile: Path, tag: str, platform: str
             f"The Docker engine no longer answers, or not in its protocol: {error}",
             "Look at the engine's log; finished steps are kept, so the next build goes on from there.",
         ) from error
-
-
-def _unavailable(error: Exception) -> DockerUnavailable:
-    """No engine: whether it is missing, stopped or closed to this user decides what to do."""
-    text = str(error)
-    address = os.environ.get("DOCKER_HOST") or "the default socket"
-    if "Permission denied" in text or "PermissionError" in text:
-        fix = "Add yourself to the group `docker` and log in again, or name another engine in DOCKER_HOST."
-    elif "No such file" in text or "FileNotFoundError" in text:
-        fix = (
-            "Install and start Docker; an engine with another socket (Docker Desktop, Colima, rootless) must be named "
-            "in DOCKER_HOST, and `docker context inspect` shows its address."
-        )
-    else:
-        fix = "Start the engine, and look at DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH."
-    return DockerUnavailable(
-        f"no Docker engine answers at {address}", f"{text}\nOnly this command needs one: `make build` does all the rest without.", fix
-    )
 
 
 def _hint(text: str) -> str:

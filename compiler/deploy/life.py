@@ -185,7 +185,7 @@ class Life:
         """Ask for a pod of a new name, which is written down first."""
         self._enter(Stage.ASKING)
         name = self._state.intent or unique_name(self._plan.deploy.pod_name, secrets.token_hex(3))
-        self._save(dataclasses.replace(self._state, intent=name, pod=None))
+        self._save(dataclasses.replace(self._state, intent=name, pod=None, provider=self._provider.name))
         self._owned = True
         creator = Creator(self._provider, self._wanted, name, self._clock, self._display.say)
         try:
@@ -280,9 +280,8 @@ class Life:
                     )
                 return
             if self._terms.keep:
-                self._display.say(
-                    f"pod {record.id} is kept and bills ${record.price_usd_h or 0:.2f} an hour; `podwright terminate {self._plan.profile}` ends it"
-                )
+                bills = "" if self._plan.deploy.provider == "local" else f" and bills ${record.price_usd_h or 0:.2f} an hour"
+                self._display.say(f"pod {record.id} is kept{bills}; `podwright terminate {self._plan.profile}` ends it")
                 return
             if not (isinstance(failure, PodTrouble) and failure.kind.name == "gone"):
                 self._terminate(record.id, record.price_usd_h)
@@ -314,7 +313,8 @@ class Life:
     def _terminate(self, pod_id: str, price: float | None) -> None:
         """End a pod for good and forget it."""
         self._provider.act(Pod(pod_id, "", PodStatus.UNKNOWN), "terminate")
-        self._display.say(f"pod {pod_id}: terminated, nothing is billed any more" + (f" (it was ${price:.2f} an hour)" if price else ""))
+        over = "" if self._plan.deploy.provider == "local" else ", nothing is billed any more"
+        self._display.say(f"pod {pod_id}: terminated{over}" + (f" (it was ${price:.2f} an hour)" if price else ""))
         self._save(dataclasses.replace(self._state, pod=None, intent=None))
 
     def _still_billing(self, record: PodRecord | None, problem: BaseException) -> StillBilling:
@@ -336,5 +336,8 @@ class Life:
 
     def _created_text(self, created: Created) -> str:
         pod = created.pod
+        done = "found" if created.found else "created"
+        if self._plan.deploy.provider == "local":
+            return f"pod {pod.id} ({pod.name}): {done} on this machine"
         price = f"${pod.price_usd_h:.2f} an hour" if pod.price_usd_h else "price not told"
-        return f"pod {pod.id} ({pod.name}): {'found' if created.found else 'created'}, {created.candidate}, {price}"
+        return f"pod {pod.id} ({pod.name}): {done}, {created.candidate}, {price}"

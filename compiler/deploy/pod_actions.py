@@ -10,7 +10,7 @@ from pathlib import Path
 
 from compiler.console import print_json
 from compiler.deploy.clock import Clock, Pace, SystemClock
-from compiler.deploy.connection import Transport, connected
+from compiler.deploy.connection import Transport, connected, provider_name
 from compiler.deploy.display import Shown, duration, money
 from compiler.deploy.failures import DeployError
 from compiler.deploy.finding import forgotten, found_pod
@@ -34,6 +34,12 @@ _QUESTIONS: dict[Action, str] = {
     "restart": "Restart the container of pod {pod} of {profile}? Requests that run now end, and the model loads again.",
     "terminate": "Terminate pod {pod} of {profile} for good? Nothing of it is billed any more.",
 }
+_OWN_QUESTIONS: dict[Action, str] = {
+    "stop": "Stop container {pod} of {profile}? Requests that run now end; `podwright start` brings it back.",
+    "start": "Start container {pod} of {profile}?",
+    "restart": "Restart container {pod} of {profile}? Requests that run now end, and the model loads again.",
+    "terminate": "Remove container {pod} of {profile} for good? Its caches stay in their volumes.",
+}
 
 
 def run_action(
@@ -50,15 +56,17 @@ def run_action(
     """Do one thing to a profile's pod, after asking. Gives the exit code."""
     display, time, file = Shown(agreed=yes), clock or SystemClock(), StateFile(profile, folder)
     try:
-        with closing(connected(file.read().provider, os.environ, transport=transport, clock=time, on_wait=display.say)) as provider:
+        with closing(connected(provider_name(file), os.environ, transport=transport, clock=time, on_wait=display.say)) as provider:
             record = None if pod_id else found_pod(provider, profile, file)
             target = provider.pod(pod_id) if pod_id else _recorded(record)
-            if not display.ask(_QUESTIONS[action].format(pod=target.id, profile=profile, price=money(target.price_usd_h))):
+            questions = _QUESTIONS if provider.name == "runpod" else _OWN_QUESTIONS
+            if not display.ask(questions[action].format(pod=target.id, profile=profile, price=money(target.price_usd_h))):
                 raise NotAgreed("nobody said yes", "Nothing was changed.", "Answer y, or give --yes where nobody can be asked.")
             with file.locked():
                 _done(provider, profile, target, action)
                 if action == "terminate":
                     forgotten(file, target.id)
+            past = _past(action, rented=provider.name == "runpod")
             if action == "start":
                 _check_gpus(provider, profile, target, record, time)
     except DeployError as failure:
@@ -66,7 +74,7 @@ def run_action(
     if as_json:
         print_json({"ok": True, "profile": profile, "pod": target.id, "action": action})
     else:
-        print(f"pod {target.id} of {profile}: {_past(action)}")
+        print(f"pod {target.id} of {profile}: {past}")
     return OK
 
 
@@ -85,7 +93,7 @@ def run_logs(
     before: tuple[LogLine, ...] = ()
     pace = Pace(time, PACE_S)
     try:
-        with closing(connected(file.read().provider, os.environ, transport=transport, clock=time)) as provider:
+        with closing(connected(provider_name(file), os.environ, transport=transport, clock=time)) as provider:
             record = found_pod(provider, profile, file)
             while True:
                 pace.wait()
@@ -204,12 +212,12 @@ def _check_gpus(provider: Provider, profile: str, pod: Pod, record: PodRecord | 
             raise PodTrouble(NO_GPU, f"pod {pod.id} is {seen.status} after its start", profile=profile, pod_id=pod.id)
 
 
-def _past(action: Action) -> str:
+def _past(action: Action, *, rented: bool) -> str:
     return {
-        "stop": "stopped; `podwright start` may find no free GPU on its host",
+        "stop": "stopped" + ("; `podwright start` may find no free GPU on its host" if rented else ""),
         "start": "started",
         "restart": "restarting",
-        "terminate": "terminated, nothing is billed any more",
+        "terminate": "terminated" + (", nothing is billed any more" if rented else ""),
     }[action]
 
 

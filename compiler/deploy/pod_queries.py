@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compiler.console import print_json, table
 from compiler.deploy.clock import Clock, SystemClock
-from compiler.deploy.connection import Transport, connected
+from compiler.deploy.connection import Transport, connected, provider_name
 from compiler.deploy.display import duration, money
 from compiler.deploy.failures import DeployError
 from compiler.deploy.finding import found_pod, matching, rebuilt
@@ -92,7 +92,7 @@ def _by_provider(profiles: Sequence[str], folder: Path) -> dict[str, list[str]]:
     """The profiles asked for, or all that this folder knows, by where their pods are; without any, the provider that rents."""
     found: dict[str, list[str]] = {}
     for profile in profiles or known_profiles(folder):
-        found.setdefault(StateFile(profile, folder).read().provider, []).append(profile)
+        found.setdefault(provider_name(StateFile(profile, folder)), []).append(profile)
     return found or {"runpod": []}
 
 
@@ -148,7 +148,7 @@ def run_cost(profiles: Sequence[str], *, transport: Transport, as_json: bool, fo
             file = StateFile(profile, folder)
             if not profiles and file.read().pod is None:
                 continue
-            with closing(connected(file.read().provider, os.environ, transport=transport, clock=time)) as provider:
+            with closing(connected(provider_name(file), os.environ, transport=transport, clock=time)) as provider:
                 found.append(_cost_of(provider, profile, file, time.time()))
     except DeployError as failure:
         return failed(failure, as_json=as_json)

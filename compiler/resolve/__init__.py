@@ -10,6 +10,7 @@ from compiler.resolve.image import resolve_image
 from compiler.resolve.ledger import Ledger
 from compiler.resolve.overrides import overrides_for
 from compiler.resolve.pod import (
+    PUBLIC_KEY,
     endpoint,
     resolve_bridge,
     resolve_compile_cache,
@@ -67,6 +68,9 @@ def _resolve_swap(specs: SpecSet, ledger: Ledger, host: str, port: int) -> SwapP
     return SwapPlan(tuple(members), specs.profile.swap.preload)
 
 
+_RUNTIME_ENV = {PUBLIC_KEY: "the keys whose publications the pod follows", "HF_ENDPOINT": "the Hub that the pod follows and downloads from"}
+
+
 def _pod_env(specs: SpecSet, hf_home: str, vllm_cache: str) -> tuple[EnvVar, ...]:
     """Variables of the pod itself; the engine's own are part of its plan."""
     env = [
@@ -76,4 +80,6 @@ def _pod_env(specs: SpecSet, hf_home: str, vllm_cache: str) -> tuple[EnvVar, ...
         EnvVar("HF_HUB_DISABLE_PROGRESS_BARS", "1", "progress bars drown the log"),
         EnvVar("VLLM_NO_USAGE_STATS", "1", "nothing is reported about the pod"),
     ]
+    # The engine's variables reach the engine alone; these two are read by what starts and follows before there is one.
+    env += [EnvVar(name, specs.profile.env[name].value, why) for name, why in _RUNTIME_ENV.items() if name in specs.profile.env]
     return tuple(env)
