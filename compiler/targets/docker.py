@@ -26,7 +26,7 @@ def request_problems(plan: Plan, command: Sequence[str], options: TargetOptions 
         found.append(f"{name!r} is no container name; letters, digits, dot, dash and underscore are allowed, the first one a letter or digit")
     if plan.storage.network_volume_id:
         found.append("a network volume exists at RunPod only; on an own machine the Hub cache is mounted")
-    found += [f"the folder {folder!r} cannot be mounted" for f in _mounted_folders(plan) if (folder := f["folder"]) == "/" or "//" in folder or "/.." in folder]
+    found += [f"the folder {folder!r} cannot be mounted" for f in model_folders(plan) if (folder := f["folder"]) == "/" or "//" in folder or "/.." in folder]
     if "," in plan.storage.hf_home:
         found.append(f"the mount point {plan.storage.hf_home!r} holds a comma, which Docker's --mount takes for the end of it")
     return found
@@ -59,18 +59,18 @@ def _run_script(plan: Plan, command: Sequence[str]) -> Artifact:
     values: dict[str, object] = {
         "profile": plan.profile, "endpoint_port": plan.network.endpoint_port, "secrets": bool(plan.secrets),
         "required": [s.env for s in plan.secrets if s.required], "options": [" ".join(map(_array_word, words)) for words in _options(plan)],
-        "hf_home": plan.storage.hf_home, "needs_hub": _needs_hub(plan), "folders": _mounted_folders(plan), "image": plan.image.reference, "command": (*entrypoint[1:], *command),
+        "hf_home": plan.storage.hf_home, "needs_hub": needs_hub(plan), "folders": model_folders(plan), "image": plan.image.reference, "command": (*entrypoint[1:], *command),
     }  # fmt: skip
     return Artifact(RUN_PATH, rendered("docker/run.sh.j2", **values), 0o755)
 
 
-def _needs_hub(plan: Plan) -> bool:
+def needs_hub(plan: Plan) -> bool:
     """Whether anything is downloaded: a generated model without drafts needs no cache."""
     engines = [(plan.model, plan.engine), *((m.model, m.engine) for m in (plan.swap.members if plan.swap else ()))]
     return any(model.fetched or model.tokenizer or engine.drafts for model, engine in engines)
 
 
-def _mounted_folders(plan: Plan) -> list[dict[str, str]]:
+def model_folders(plan: Plan) -> list[dict[str, str]]:
     """Weights that the owner mounts: the variable that names the folder on the machine, and the folder in the container."""
     models = [plan.model, *(m.model for m in (plan.swap.members if plan.swap else ()))]
     names = {m.slug: m.folder for m in models if m.folder is not None}
@@ -97,7 +97,7 @@ def _options(plan: Plan) -> Iterator[tuple[str, ...]]:
         yield ("--gpus", str(plan.hardware.count))
     # Workers of one engine share tensors through /dev/shm; Docker's own 64 MB is too small for that.
     yield ("--ipc", "host")
-    for port in plan.network.ports:
+    for port in (port for port in plan.network.ports if port.number != plan.network.endpoint_port):
         yield ("--publish", f"127.0.0.1:{port.number}:{port.number}")
     if plan.deploy.entrypoint:
         yield ("--entrypoint", plan.deploy.entrypoint[0])
