@@ -6,7 +6,6 @@ Heavy libraries are imported inside the commands that need them: a build must no
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from compiler.artifact import written
 from compiler.cli_bridge import bridge
 from compiler.cli_deploy import register as register_deploy
 from compiler.cli_engine import engine_app
+from compiler.cli_explain import explain
 from compiler.cli_keys import keygen
 from compiler.cli_local import local
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
@@ -51,6 +51,7 @@ app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None,
 app.add_typer(engine_app, name="engine")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)(bridge)
 app.command()(keygen)
+app.command()(explain)
 app.command()(local)
 register_deploy(app)
 register_publish(app)
@@ -182,30 +183,6 @@ def plan(profile: Profile, specs: Specs = [], only_specs: OnlySpecs = False, ver
         print(report(decided, FindingCounts(*by), None, ascii_only=not unicode_output()))
         print("  " + " \\\n    ".join(command_lines(decided.engine.argv)))
     raise typer.Exit(Exit.REFUSED if refused else Exit.OK)
-
-
-@app.command()
-def explain(
-    profile: Annotated[str, typer.Argument(help="Profile name, or the code of a rule.", autocompletion=profile_names)],
-    route: Annotated[str | None, typer.Argument(help="A decided value, for instance engine.max_num_batched_tokens. Absent: all of them.", show_default=False)] = None,
-    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
-) -> None:  # fmt: skip
-    """Tell where a decided value comes from, why, and on which measurements; or print a rule's page.
-
-    Examples:
-
-      podwright explain nemotron-ada engine.max_num_batched_tokens
-
-      podwright explain nemotron-ada
-
-      podwright explain MEM001
-    """
-    from compiler import explaining
-
-    if route is None and re.fullmatch(r"[A-Za-z]{2,4}[0-9]{3}", profile):
-        raise typer.Exit(explaining.print_rule(profile.upper(), as_json=as_json))
-    store = spec_store(specs, only_specs)
-    raise typer.Exit(explaining.print_decisions(usable_specset(store, profile, as_json), store, route, as_json=as_json))
 
 
 @app.command("list")
