@@ -46,10 +46,13 @@ def run_local(plan: Plan, out: Path, orders: Orders) -> int:
     try:
         running = _alone(places)
         try:
-            ports = chosen_ports(plan, orders.port)
             key = places.key(plan.bridge.api_key_env, os.environ) if plan.bridge.api_key_env else ""
+            chosen_ports(plan, orders.port)  # a refusal must not come minutes later
             _check_secrets(plan, os.environ)
-            run = _container(plan, places, ports, key, orders) if orders.docker else _own(plan, places, ports, key, orders, running)
+            (_prepare_image if orders.docker else _prepare_tree)(plan, places, orders)
+            ports = chosen_ports(plan, orders.port)
+            run: Run = (ContainerRun(plan, places, ports, key, orders.network, os.environ) if orders.docker
+                        else OwnRun(plan, places, ports, key, os.environ, running))  # fmt: skip
             _note_running(running, ports)
             _say(f"starting {plan.profile}{' in a container' if orders.docker else ''}; its output is in {_shown(places.log)}")
 
@@ -90,7 +93,8 @@ def _check_secrets(plan: Plan, environ: Mapping[str, str]) -> None:
         raise LocalRunFailed(f"{', '.join(missing)} must be set", "The profile needs it, and only the endpoint's own key is made here.", f"export {missing[0]}=..., and start again.")
 
 
-def _own(plan: Plan, places: Places, ports: Ports, key: str, orders: Orders, running: int) -> Run:
+def _prepare_tree(plan: Plan, places: Places, orders: Orders) -> None:
+    """Everything that the image would hold, in a folder. Raises LocalRunFailed where this profile or machine cannot."""
     if plan.image.recipe != "vllm-cpu":
         raise LocalRunFailed(
             f"{plan.profile} needs {plan.hardware.count} x {plan.hardware.name}", "Outside a container only the CPU build of the engine is installed here.",
@@ -103,10 +107,10 @@ def _own(plan: Plan, places: Places, ports: Ports, key: str, orders: Orders, run
     _say("looking for the engine's environment")
     python = engine_environment(plan, places.bundle, places.cache, orders.python, os.environ, _say)
     lay_out(plan, places, python)
-    return OwnRun(plan, places, ports, key, os.environ, running)
 
 
-def _container(plan: Plan, places: Places, ports: Ports, key: str, orders: Orders) -> Run:
+def _prepare_image(plan: Plan, places: Places, orders: Orders) -> None:
+    """The image, built by this machine's Docker engine, which keeps every step for the next time."""
     from compiler.deploy.image import BuildEvent, build_image
 
     def show(event: BuildEvent) -> None:
@@ -115,7 +119,6 @@ def _container(plan: Plan, places: Places, ports: Ports, key: str, orders: Order
 
     built = build_image(plan, places.bundle, on_event=show, network=orders.network, base_override=orders.base)
     _say(f"{built.tag} is built: {built.size_bytes / 1e9:.2f} GB in {built.seconds:.0f} s")
-    return ContainerRun(plan, places, ports, key, orders.network, os.environ)
 
 
 def _print_connection(plan: Plan, places: Places, ports: Ports, key: str, seen: Seen, seconds: float, whole: float, *, as_json: bool) -> None:

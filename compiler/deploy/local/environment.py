@@ -28,6 +28,8 @@ Say = Callable[[str], None]
 # Changes with what is done below, so that environments made otherwise are made anew.
 LAYOUT = 1
 _TAIL_LINES = 12
+# What the pod's runtime imports besides the standard library; the lock holds all of it.
+RUNTIME = frozenset(("huggingface-hub", "hf-xet", "uvloop", "httptools", "aiohttp", "msgspec", "prometheus-client", "cryptography"))
 
 
 def engine_environment(plan: Plan, bundle: Path, cache: Path, chosen: str | None, environ: Mapping[str, str], say: Say) -> Path:
@@ -106,15 +108,17 @@ class _Maker:
         self._must("", uv, *self._install(), f"torch=={version}")
 
     def _distributions(self, uv: str) -> None:
-        count = self._lock.count("==")
         file = self._folder / "podwright-lock.txt"
         if self._interpreter.version == self._image.python:
             file.write_text(self._lock, "utf-8")
-            self._must(f"[3/4] {count} distributions of the engine's lock, each by its hash", uv, *self._install(), "--no-deps", "--require-hashes", "-r", str(file))
+            self._must(f"[3/4] {self._lock.count('==')} distributions of the engine's lock, each by its hash", uv, *self._install(), "--no-deps", "--require-hashes", "-r", str(file))
             return
-        self._say(f"      this machine has no Python {self._image.python}, for which the lock's hashes are: the same versions are installed, without them")
-        file.write_text("".join(f"{line.split(' ')[0]}\n" for line in self._lock.splitlines() if "==" in line and not line.startswith((" ", "#"))), "utf-8")
-        self._must(f"[3/4] {count} distributions in the versions of the engine's lock", uv, *self._install(), "--no-deps", "-r", str(file))
+        self._say(f"      no Python {self._image.python} here, for which the lock is: the same release, with whatever else the index has for Python {self._interpreter.version}")
+        wanted, overrides = unlocked(self._lock, f"{self._image.distribution}=={self._image.release}", str(self._image.torch))
+        file.write_text("\n".join(wanted), "utf-8")
+        without = self._folder / "podwright-overrides.txt"
+        without.write_text("\n".join(overrides), "utf-8")
+        self._must(f"[3/4] {wanted[0]} and what it needs", uv, *self._install(), "--override", str(without), "-r", str(file))
 
     def _own_steps(self) -> None:
         """What the recipe does after the lock: the engine's second name, and a look whether everything is there."""
@@ -141,6 +145,14 @@ class _Maker:
 
     def _seconds(self) -> str:
         return f"{time.monotonic() - self._began:.0f} s"
+
+
+def unlocked(lock: str, engine: str, torch: str) -> tuple[list[str], list[str]]:
+    """What to ask for where the lock does not fit: the engine, and what the runtime imports in the lock's versions. And what overrides
+    the engine's own wishes: torch is there already, and its sisters' builds for other torches break the engine's import."""
+    locked = (line.split(" ")[0] for line in lock.splitlines() if "==" in line and line[0] not in " #")
+    beside = [pin for pin in locked if pin.partition("==")[0].replace("_", "-") in RUNTIME]
+    return [engine, *beside], [f"torch=={torch}", *(f"{name}; python_version < '0'" for name in ("torchvision", "torchaudio", "torchcodec"))]
 
 
 def _say_what_is_missing(say: Say) -> None:
