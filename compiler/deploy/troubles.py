@@ -7,8 +7,12 @@ same way everywhere.
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from compiler.deploy.failures import DeployError
+
+if TYPE_CHECKING:
+    from compiler.deploy.explainer import Explanation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,8 +83,12 @@ TOO_DEAR = _kind(
 KINDS = (CUDA_MISMATCH, STUCK, NO_GPU, SICK_HOST, EXITED, PULL_DENIED, PULL_FAILED, RESTART_LOOP, BOOT_FAILED, STALLED, GONE, PROOF_FAILED, TOO_DEAR)
 
 
+# A person reads a dozen lines; the cause may stand far above them.
+SHOWN_LINES = 12
+
+
 class PodTrouble(DeployError):
-    """A pod that will not serve. `lines` are the last of its log, oldest first."""
+    """A pod that will not serve. `lines` are the last of its log, oldest first: all that the explainer reads, and the last ones shown."""
 
     def __init__(self, kind: TroubleKind, what: str, *, profile: str, pod_id: str, fix: str = "", lines: tuple[str, ...] = ()) -> None:
         words = {"profile": profile, "pod": pod_id, "fix": fix or f"Read the last lines above, and the pod's log with `podwright logs {profile}`."}
@@ -89,10 +97,21 @@ class PodTrouble(DeployError):
         self.code = kind.code
 
     def to_json(self) -> dict[str, object]:
-        """As for every failure, with `kind`, `pod` and `lines`."""
-        return {**super().to_json(), "kind": self.kind.name, "pod": self.pod_id, "lines": list(self.lines)}
+        """As for every failure, with `kind`, `pod`, the last `lines` and their `explanation`."""
+        told = {"kind": self.kind.name, "pod": self.pod_id, "lines": list(self.lines[-SHOWN_LINES:]), "explanation": self.explanation().to_json()}
+        return {**super().to_json(), **told}
+
+    def explanation(self) -> Explanation:
+        """What the log and the failure's own words tell of the cause."""
+        from compiler.deploy.explainer import explained
+
+        return explained([*self.lines, self.what])
 
     def formatted(self) -> str:
-        """The failure as text, with the last lines of the log in front."""
-        shown = "".join(f"  | {line}\n" for line in self.lines)
-        return shown + super().formatted()
+        """The failure as text, with the last lines of the log in front and what explains them behind."""
+        shown = "".join(f"  | {line}\n" for line in self.lines[-SHOWN_LINES:])
+        causes = [c for c in self.explanation().causes if c.kind == "error" and c.code != self.code and not c.id.endswith("-says")]
+        told = "".join(
+            f"\n  cause: {c.cause}{f' ({c.code})' if c.code else ''}\n         {c.fix}" + (f"\n         in the specs: {', '.join(c.change)}" if c.change else "") for c in causes[:1]
+        )  # fmt: skip
+        return shown + super().formatted() + told

@@ -35,7 +35,8 @@ LONGEST_START_S = 7200.0
 PULL_FAILURES = 3
 # The first start of a container is one; a host may repeat it once after a hiccup of its own.
 CONTAINER_STARTS = 4
-KEPT_LINES = 12
+# What the explainer reads when the pod fails; a traceback through an engine's processes has some two hundred lines.
+KEPT_LINES = 500
 
 _SYSTEM: tuple[tuple[TroubleKind, re.Pattern[str]], ...] = (
     (troubles.CUDA_MISMATCH, re.compile(r"CUDA_VERSION_MISMATCH|unsatisfied condition: cuda", re.I)),

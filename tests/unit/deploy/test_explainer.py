@@ -152,3 +152,17 @@ def test_words_around_a_line_do_not_hide_it(case: dict[str, Any], words: str) ->
 
 def test_the_file_is_data_beside_its_module() -> None:
     assert (Path(explained.__code__.co_filename).parent / "fingerprints.yaml").is_file()
+
+
+def test_a_deploy_that_fails_is_explained_by_what_stood_far_above() -> None:
+    from compiler.deploy import troubles
+
+    lines = ("ValueError: To serve at least one request with the models's max seq len (1048576), (16.0 GiB KV cache is needed", *(f"traceback line {n}" for n in range(60)))
+    trouble = troubles.PodTrouble(troubles.EXITED, "pod p1 is EXITED during its start", profile="p", pod_id="p1", lines=lines)
+    text = trouble.formatted()
+    assert "cause: one whole window does not fit into the KV cache (MEM001)" in text and "in the specs: settings.max_model_len" in text
+    assert text.count("  | ") == troubles.SHOWN_LINES
+    found: Any = trouble.to_json()["explanation"]
+    assert found["known"] and found["causes"][0]["code"] == "MEM001"
+    unknown = troubles.PodTrouble(troubles.EXITED, "pod p1 is EXITED during its start", profile="p", pod_id="p1", lines=("ValueError: odd",))
+    assert "cause:" not in unknown.formatted()
