@@ -43,6 +43,8 @@ class Children:
         self._folder, self._nonce, self._ended = folder, nonce, ended
         self._living: list[Child] = []
         self._looks: dict[Child, asyncio.Task[None]] = {}
+        self.abandoned: set[str] = set()
+        """Files of children that are gone (see `pod.belongings`), to be removed before the next start."""
 
     def start(self, role: str, argv: Sequence[str], env: Mapping[str, str], log: Path, facts: Mapping[str, Any] | None = None,
               descriptors: Sequence[int] = ()) -> Child:  # fmt: skip
@@ -61,6 +63,8 @@ class Children:
                 child = Child(str(row["role"]), Identity(**row["identity"]), dict(row["facts"]))
                 if child.identity.mark.endswith(f":{self._nonce}") and processes.is_alive(child.identity):
                     self._watch(child)
+                else:
+                    self.abandoned.update(map(str, child.facts.get("files", ())))
         self._save()
         return list(self._living)
 
@@ -116,6 +120,7 @@ class Children:
     def _gone(self, child: Child) -> None:
         code = None if child.process is None else child.process.wait()
         self._living.remove(child)
+        self.abandoned.update(child.facts.get("files", ()))
         self._looks.pop(child, None)
         self._save()
         self._ended(child, code)

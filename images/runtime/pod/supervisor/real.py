@@ -154,6 +154,7 @@ class Real:
             stopped = await self.children.stop(engine, hurried=lambda: self.steps.hurried)
             self._note("stopped", f"engine {engine.pid} ended after {stopped.seconds:.1f} s", survivors=list(stopped.survivors))
         processes.kill(processes.marked_with({self.children.mark("engine")}))
+        await self.steps.tidied(engine)
 
     async def _end_spend(self, reason: str) -> None:
         if self.last_words is not None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pod import argv_check, gpu, processes
+from pod import argv_check, belongings, gpu, processes
 from pod.contract import Manifest
 from pod.folders import StateFolder
 from pod.hub import child as hub_child
@@ -22,7 +22,7 @@ from pod.patches.job import Job
 from pod.patches.outcomes import Applied, Refused, of_line
 from pod.strict_json import encoded
 from pod.supervisor.caching import Caching
-from pod.supervisor.children import Children
+from pod.supervisor.children import Child, Children
 from pod.supervisor.events import PASSING, Progress
 from pod.supervisor.reading import Reader
 from pod.supervisor.state import Step, Target
@@ -47,6 +47,8 @@ DOWNLOAD_S = 48 * 3600.0
 PATCHES_S = 900.0
 # Bounds the start of an LMCache server, which only allocates host memory.
 KV_STORE_S = 60.0
+# Between two looks at the shared memory and the sockets of an engine that starts: it may end before it serves, and again and again.
+NOTE_FILES_S = 5.0
 ENGINE_PYTHON = Path("/opt/podwright/engine-python")
 
 
@@ -167,12 +169,29 @@ class Steps:
         if strays:
             self._note("stopped", f"{len(strays)} processes of a former engine were still there", pids=sorted(strays))
             processes.kill(strays)
+        await self.tidied(engine)
         if not self._has_measured:
             self._has_measured = True
             self._gpu_before = await loop.run_in_executor(None, gpu.used_mib) if engine is None and not strays else None
         is_free, used = await loop.run_in_executor(None, gpu.wait_free, self._gpu_before)
         if not is_free:
             self._note("gpu", f"GPU memory is still in use after {gpu.FREE_S:.0f} s: {used} MiB; the engine may find too little", mib=list(used or ()))
+
+    async def tidied(self, engine: Child | None) -> None:
+        """Remove the shared memory and the sockets of an engine that is gone, or that was just stopped."""
+        paths = self._children.abandoned | set(engine.facts.get("files", ()) if engine else ())
+        removed = await asyncio.get_running_loop().run_in_executor(None, belongings.remove, paths)
+        self._children.abandoned.clear()
+        if removed:
+            self._note("stopped", f"{len(removed)} segments of shared memory and sockets that the engine left were removed", count=len(removed))
+
+    async def _noted_files(self) -> None:
+        """Note what an engine that starts has made so far, so that it can be removed whenever that ends."""
+        if (engine := self._children.of("engine")) is not None:
+            found = await asyncio.to_thread(lambda: belongings.belongings(processes.family(engine.identity)))
+            known = set(engine.facts.get("files", ()))
+            if found - known:
+                self._children.note(engine, files=sorted(found | known))
 
     async def _prepare(self, target: Target) -> None:
         _write_nccl_conf(target.spec.launch.nccl_conf, self._environ)
@@ -224,11 +243,15 @@ class Steps:
             await self._spawned(target)
         else:  # adopted while it was starting
             self.reader.look_back()
-        health = spec.launch.health
+        health, noted = spec.launch.health, began
         while not await asyncio.to_thread(probe.health, spec.launch.port, health.path, HEALTH_S, health.status):
             self.reader.read()
+            if asyncio.get_running_loop().time() - noted >= NOTE_FILES_S:
+                await self._noted_files()
+                noted = asyncio.get_running_loop().time()
             await asyncio.sleep(START_LOOK_S)
         self.reader.read()
+        await self._noted_files()
         self.start_s = asyncio.get_running_loop().time() - began
 
     async def _spawned(self, target: Target) -> None:
@@ -257,6 +280,7 @@ class Steps:
             raise StepFailed("no-answer", f"the first generation failed after {result.seconds:.1f} s: {result.error}")
         if warm_up.expect is not None and warm_up.expect.casefold() not in result.text.casefold():
             raise StepFailed("wrong-answer", f"asked to continue {warm_up.prompt!r}, it said {result.text[:80]!r} and not {warm_up.expect!r}")
+        await self._noted_files()
         self._note("proved", f"a generation was answered in {result.seconds:.1f} s", seconds=round(result.seconds, 3))
 
     def engine_key(self, manifest: Manifest) -> str | None:
