@@ -30,7 +30,7 @@ CreateRepo = Annotated[bool, typer.Option("--create-repo", help="Make the reposi
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    for command in (publish, rollback, journal):
+    for command in (publish, rollback, journal, secrets):
         app.command()(command)
 
 
@@ -98,6 +98,38 @@ def journal(
         raise typer.BadParameter("prints lines as they come; --json prints one document", param_hint="--follow")
     plan = resolve_plan(usable_specset(spec_store(specs, only_specs), profile, as_json))
     raise typer.Exit(run_journal(plan, pod=pod, lines=lines, follow=follow, as_json=as_json))
+
+
+def secrets(
+    profile: Profile,
+    names: Annotated[list[str] | None, typer.Argument(help="Variables; none means all of the profile.", show_default=False)] = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit code 1 when one that the pod cannot do without is missing at the provider.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Make those that are missing; values come from the environment or are asked for without being shown.")] = False,
+    rotate: Annotated[bool, typer.Option("--rotate", help="Give them another value at the provider.")] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Ask each pod, by a salted hash, whether it serves with the values that are set here.")] = False,
+    yes: Yes = False, endpoint: Endpoints = None, transport: Transport = "v2", specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Show which secrets a profile needs and which exist at the provider; make them; change them; prove that pods have them. Never prints one.
+
+    Examples:
+
+      podwright secrets nemotron-ada --check
+
+      podwright secrets nemotron-ada --create
+
+      podwright secrets nemotron-ada HF_TOKEN --rotate
+
+      podwright secrets nemotron-ada --prove --json
+    """
+    from compiler.deploy import secret_commands
+    from compiler.resolve import resolve_plan
+
+    chosen: list[secret_commands.Deed] = [deed for deed, on in (("check", check), ("create", create), ("rotate", rotate), ("prove", prove)) if on]  # type: ignore[misc]
+    if len(chosen) > 1:
+        raise typer.BadParameter("one of --check, --create, --rotate and --prove", param_hint=f"--{chosen[1]}")
+    plan = resolve_plan(usable_specset(spec_store(specs, only_specs), profile, as_json))
+    orders = secret_commands.Orders(chosen[0] if chosen else "list", tuple(names or ()), yes, tuple(endpoint or ()), transport, as_json)
+    raise typer.Exit(secret_commands.run_secrets(plan, orders))
 
 
 def _orders(*, now: bool, idle: bool, endpoints: list[str] | None, **others: object) -> Orders:

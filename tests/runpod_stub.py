@@ -97,6 +97,7 @@ class RunpodStub(Server):
         self.templates: dict[str, dict[str, Any]] = {}
         self.foreign_templates: set[str] = set()
         self.secrets: set[str] | None = {"podwright-api-key", "hf-token"}
+        self.secret_values: dict[str, str] = {}
         self.gpus = [Gpu("NVIDIA RTX 6000 Ada Generation", 0.77, {"EU-SE-1": {"13.0": True, "12.8": True}}), Gpu("NVIDIA L40S", 0.99, {"EU-RO-1": {"13.0": True}})]
         self.courses: list[Course] = []
         self.faults: list[tuple[str, str, Callable[[Request], Reply | None]]] = []
@@ -184,11 +185,28 @@ class RunpodStub(Server):
                 return self._template(body, template_id)
             case ("GET", "account", "secrets"):
                 return problem(404, "not found") if self.secrets is None else json_reply({"secrets": [{"id": n, "name": n, "createdAt": "2026-01-01T00:00:00Z"} for n in sorted(self.secrets)]})
+            case ("POST", "account", "secrets"):
+                return self._secret_made(body)
+            case ("PATCH", "account", "secrets", secret_id):
+                if self.secrets is None or secret_id not in self.secrets:
+                    return problem(404, "secret not found")
+                self.secret_values[secret_id] = body["value"]
+                return json_reply({"id": secret_id, "name": secret_id, "createdAt": "2026-01-01T00:00:00Z", "valueLastUpdatedAt": "2026-11-30T00:00:00Z"})
             case ("GET", "catalog", "gpus"):
                 return self._catalogue(request)
             case ("GET", "billing", "pods"):
                 return self._billing(request)
         return problem(404, "no such route")
+
+    def _secret_made(self, body: dict[str, Any]) -> Reply:
+        """A secret as RunPod judges it; its value never comes back, but for a refusal that quotes what it refuses."""
+        if not re.fullmatch(r"(?i)(?!runpod)[a-z_][a-z0-9_.\-/]*", body.get("name", "")) or not body.get("value"):
+            return problem(422, f"Request validation failed: {body}")
+        if self.secrets is None or body["name"] in self.secrets:
+            return problem(409, "a secret of that name exists")
+        self.secrets.add(body["name"])
+        self.secret_values[body["name"]] = body["value"]
+        return json_reply({"id": body["name"], "name": body["name"], "createdAt": "2026-11-30T00:00:00Z", "valueLastUpdatedAt": None}, 201)
 
     def created(self, body: dict[str, Any]) -> Reply:
         """A create as RunPod judges it."""

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pod.contract import Manifest
 
 from compiler.deploy.connection import Transport, connected
+from compiler.deploy.failures import DockerUnavailable
 from compiler.deploy.finding import matching
 from compiler.deploy.provider import PodStatus
 from compiler.deploy.provider_errors import KeyMissing
@@ -56,9 +57,9 @@ def following_pods(plan: Plan, endpoints: Sequence[str], environ: Mapping[str, s
 
     Raises EndpointKeyMissing, ProviderError.
     """
-    places = [(url, url, False) for url in endpoints] or _listed(plan, environ, transport, file, say)
+    places = places_of(plan, endpoints, environ, transport, file, say)
     name = plan.bridge.api_key_env
-    key = environ.get(name, "").strip() or None if name else None
+    key = values_here(plan.target, environ).get(name, "").strip() or None if name else None
     if places and name and key is None:
         raise EndpointKeyMissing(
             f"{name} is not set", "Pods tell what they have in force, and whether they are busy, to holders of the endpoint's key alone.",
@@ -93,15 +94,26 @@ def _measured(report: Report | None) -> Outage | None:
     return Outage(report.restart_s, "measured by this pod at its last start") if report and report.restart_s else None
 
 
-def _listed(plan: Plan, environ: Mapping[str, str], transport: Transport, file: StateFile, say: Callable[[str], None]) -> list[tuple[str, str, bool]]:
+def values_here(target: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Values of secrets on this machine: the environment's, and for containers here also those of the file that they are given."""
+    if target != "docker":
+        return environ
+    from compiler.deploy.docker_container import secret_values
+
+    return secret_values(environ)
+
+
+def places_of(plan: Plan, endpoints: Sequence[str], environ: Mapping[str, str], transport: Transport, file: StateFile, say: Callable[[str], None]) -> list[tuple[str, str, bool]]:
+    """Name, address and whether it is stopped, of each pod: those at `endpoints`, else those that the provider lists."""
+    if endpoints:
+        return [(url, url, False) for url in endpoints]
     try:
-        provider = connected(plan.target, environ, transport=transport, on_wait=say)
-    except (KeyMissing, WrongTarget) as failure:
+        with closing(connected(plan.target, environ, transport=transport, on_wait=say)) as provider:
+            pods = matching(plan.profile, file.read(), provider.pods())
+            return [(pod.id, provider.endpoint(pod, plan.network.endpoint_port), pod.status in _AWAY) for pod in pods]
+    except (KeyMissing, WrongTarget, DockerUnavailable) as failure:
         say(f"pods are not known: {failure.what}; name them with --endpoint URL to see and follow them")
         return []
-    with closing(provider):
-        pods = matching(plan.profile, file.read(), provider.pods())
-        return [(pod.id, provider.endpoint(pod, plan.network.endpoint_port), pod.status in _AWAY) for pod in pods]
 
 
 def _looked(name: str, client: PodClient, away: bool, plan: Plan) -> Follower:
