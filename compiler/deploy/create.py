@@ -61,7 +61,8 @@ class Creator:
         """Go through the options until one gives a pod."""
         refusals: list[tuple[Candidate, ProviderError]] = []
         for number, option in enumerate(options, 1):
-            self._say(f"asking for {option.candidate} ({number} of {len(options)})")
+            if len(options) > 1 or self._provider.name == "runpod":
+                self._say(f"asking for {option.candidate} ({number} of {len(options)})")
             try:
                 return self._one(option.candidate)
             except (Refused, Forbidden, ServerFailed) as problem:

@@ -70,6 +70,12 @@ def addresses(plan: Plan, environment: Mapping[str, str]) -> dict[int, str]:
     return {port.number: f"{shown}:{asked if asked and port.number == plan.network.endpoint_port else port.number}" for port in plan.network.ports}
 
 
+def reached(address: str) -> str:
+    """An address that listens on every interface, as this machine reaches it."""
+    host, _, port = address.rpartition(":")
+    return f"{LOOPBACK}:{port}" if host == "0.0.0.0" else f"[::1]:{port}" if host == "[::]" else address
+
+
 def network(environment: Mapping[str, str]) -> str | None:
     """The engine's network that the container joins; None is the engine's usual one."""
     return environment.get(NETWORK_ENV, "").strip() or None

@@ -80,7 +80,10 @@ class DockerProvider:
     def pod_fields(self, wanted: Wanted) -> Mapping[str, str]:
         """What a container of `wanted` would be made from; the image by its id, which a new build changes under the same tag."""
         self._secrets = {secret.provider_name: secret.env for secret in wanted.plan.secrets}
-        return made.fields(wanted, self._environment, self._image_id(wanted.plan.image.reference) or "not in this engine")
+        image_id = self._image_id(wanted.plan.image.reference)
+        if image_id is None and made.is_local_name(wanted.plan.image.reference):
+            raise _no_image(wanted)
+        return made.fields(wanted, self._environment, image_id or "")
 
     def secret_names(self) -> frozenset[str]:
         """Those of the profile that have a value here: in the environment, or in the file that PODWRIGHT_SECRETS names."""
@@ -119,9 +122,11 @@ class DockerProvider:
     def act(self, pod: Pod, action: Action) -> None:
         """Stop, start, restart or terminate; the runtime has half a minute to end its engine. The cache's volume stays."""
         if action == "terminate":
-            with contextlib.suppress(Missing, WrongState), self._answers(f"container {pod.id}", pod.id):
-                self._client.stop(pod.id, timeout=STOP_TIMEOUT_S)
-                self._client.remove_container(pod.id, force=True)
+            with contextlib.suppress(Missing):
+                with contextlib.suppress(WrongState), self._answers(f"container {pod.id}", pod.id):
+                    self._client.stop(pod.id, timeout=STOP_TIMEOUT_S)
+                with self._answers(f"container {pod.id}", pod.id):
+                    self._client.remove_container(pod.id, force=True)
             return
         status = self.pod(pod.id).status
         if (action == "start") is (status is not PodStatus.EXITED):
@@ -147,7 +152,7 @@ class DockerProvider:
         """Where a port of the container is reached from this machine."""
         container = self._inspected(pod.id)
         held = mapping(json.loads(_labels(container).get(made.PORTS_LABEL) or "{}"))
-        return f"http://{text(held.get(str(port))) or f'127.0.0.1:{port}'}"
+        return f"http://{made.reached(text(held.get(str(port))) or f'{made.LOOPBACK}:{port}')}"
 
     def close(self) -> None:
         """Close connections."""
@@ -176,10 +181,7 @@ class DockerProvider:
         if found := self._image_id(reference):
             return found
         if made.is_local_name(reference):
-            raise ImageNotFixed(
-                f"{reference} is not in this Docker engine", "It is a name of this machine's own engine; no registry has it.",
-                f"Run `podwright image {profile}` first.",
-            )  # fmt: skip
+            raise _no_image(wanted)
         self._say(f"pulling {reference}")
         with self._answers(f"image {reference}"):
             for event in self._client.pull(reference, stream=True, decode=True, platform="linux/amd64"):
@@ -208,6 +210,13 @@ class DockerProvider:
             raise _failure(problem, about, pod_id) from problem
         except (DockerException, RequestException, HTTPError, OSError, ValueError) as problem:
             raise Unanswered(f"the Docker engine does not answer about {about}: {problem}", fix="Look at the engine: `docker version`.") from problem
+
+
+def _no_image(wanted: Wanted) -> ImageNotFixed:
+    return ImageNotFixed(
+        f"{wanted.plan.image.reference} is not in this Docker engine", "It is a name of this machine's own engine; no registry has it.",
+        f"Run `podwright image {wanted.plan.profile}` first.",
+    )  # fmt: skip
 
 
 def has_pod_of(client: Any, profile: str) -> bool:

@@ -142,7 +142,8 @@ class Life:
         choice = usable(self._offer.options or self._options())
         if existing is None:
             return self._made(choice)
-        if existing.status.bills and existing.status is not PodStatus.ERROR:
+        own_machine = self._plan.deploy.provider == "local"  # Two pods of a profile want the same ports and GPUs there.
+        if existing.status.bills and existing.status is not PodStatus.ERROR and not own_machine:
             return self._made_before_ending(existing, choice)
         self._terminate(existing.id, existing.price_usd_h)
         return self._made(choice)

@@ -31,7 +31,7 @@ def offer_text(offer: Offer, *, end_by_h: float | None, ascii_only: bool) -> str
     if end_by_h is not None:
         rows.append(("limit", f"after {end_by_h:g} h `podwright sweep` ends it"))
     lines = [f"{plan.profile}: {plan.summary}", *(f"  {name:<10}{value}".rstrip() for name, value in rows if value)]
-    if offer.options:
+    if offer.options and plan.deploy.provider != "local":
         lines += ["", "  candidates, in order", *_candidate_lines(offer)]
     lines += ["", *memory_lines(plan.memory, device_name(plan), ascii_only=ascii_only)]
     return "\n".join(lines) + "\n"
