@@ -15,7 +15,7 @@ real := real_engine or real_docker or linters or runpod_schema or real_client or
 fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all plan lint image local lock deploy status stop terminate stock test check check-real docs golden schemas bench fuzz soak clean
+.PHONY: help build build-all plan lint image local lock deploy status stop terminate publish rollback journal secrets stock test check check-real docs golden schemas bench fuzz soak clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,18 @@ stop: $(VENV)/.runtime ## Stop PROFILE's pod; its GPU is no longer billed.
 
 terminate: $(VENV)/.runtime ## End PROFILE's pod for good.
 	@$(podwright) terminate $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
+
+publish: $(VENV)/.runtime ## Give PROFILE's running pods its new revision; shows what each will do, and asks.
+	@$(podwright) publish $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
+
+rollback: $(VENV)/.runtime ## Publish PROFILE's last good revision again.
+	@$(podwright) rollback $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
+
+journal: $(VENV)/.runtime ## Show what PROFILE's pod mirrored of its journal.
+	@$(podwright) journal $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
+
+secrets: $(VENV)/.runtime ## Show which secrets PROFILE needs and whether the provider has them.
+	@$(podwright) secrets $(options) --check $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
 
 stock: $(VENV)/.runtime ## Show cards with price and stock, PROFILE's or all.
 	@$(podwright) stock $(options) $(PROFILE)

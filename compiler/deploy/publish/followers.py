@@ -12,7 +12,7 @@ from compiler.deploy.connection import Transport, connected
 from compiler.deploy.failures import DockerUnavailable
 from compiler.deploy.finding import matching
 from compiler.deploy.provider import PodStatus
-from compiler.deploy.provider_errors import KeyMissing
+from compiler.deploy.provider_errors import KeyMissing, Unanswered
 from compiler.deploy.publish.effect import Effect, Outage, effect_between
 from compiler.deploy.publish.pods import PodClient, Report, Unseen
 from compiler.deploy.publish.release import Release
@@ -111,7 +111,9 @@ def places_of(plan: Plan, endpoints: Sequence[str], environ: Mapping[str, str], 
         with closing(connected(plan.target, environ, transport=transport, on_wait=say)) as provider:
             pods = matching(plan.profile, file.read(), provider.pods())
             return [(pod.id, provider.endpoint(pod, plan.network.endpoint_port), pod.status in _AWAY) for pod in pods]
-    except (KeyMissing, WrongTarget, DockerUnavailable) as failure:
+    except (KeyMissing, WrongTarget, DockerUnavailable, Unanswered) as failure:
+        if isinstance(failure, Unanswered) and plan.target != "docker":
+            raise  # A provider that rents is there, and its pods would be changed unseen.
         say(f"pods are not known: {failure.what}; name them with --endpoint URL to see and follow them")
         return []
 

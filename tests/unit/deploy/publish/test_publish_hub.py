@@ -288,3 +288,14 @@ def test_no_message_holds_the_token(publisher: Publisher, hub: Hub) -> None:
         ended = publisher(MANIFEST)
         hub.clear()
         assert WRITER not in ended.out + ended.err
+
+
+def test_pods_of_a_provider_that_does_not_answer_are_not_changed_unseen(publisher: Publisher, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher.plan = dataclasses.replace(publisher.plan, target="runpod")
+    monkeypatch.setenv("RUNPOD_API_KEY", "rpa_" + "x1" * 12)
+    monkeypatch.setenv("PODWRIGHT_RUNPOD_URL", "http://127.0.0.1:9")
+    ended = publisher(MANIFEST)
+    assert ended.code == 4 and "DPL004" in ended.err and commits(hub) == 1
+    monkeypatch.delenv("RUNPOD_API_KEY")
+    told = publisher(MANIFEST)
+    assert told.code == 0 and "pods are not known: RUNPOD_API_KEY is not set" in told.err
