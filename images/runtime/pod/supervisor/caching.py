@@ -11,8 +11,11 @@ from typing import Any
 
 from pod import gpu
 from pod.cache.key import engine_levers, runtime_facts, weights_facts
-from pod.cache.store import Place
+from pod.cache.seal import Seal
+from pod.cache.store import Job, Place
+from pod.contract import Manifest
 from pod.hub import child as hub_child
+from pod.launch import resolved
 from pod.supervisor.state import Target
 from pod.supervisor.workers import Workers
 
@@ -39,7 +42,8 @@ class Caching:
         name = (target.sha, target.engine)
         if name not in self._places:
             driver, gpus = await asyncio.to_thread(gpu.identity)
-            levers = engine_levers(supervisor.overrides, self._environ)
+            # Levers act on the manifest's own engine alone.
+            levers = engine_levers(supervisor.overrides, self._environ) if target.engine == target.manifest.engine.name else {}
             facts = await asyncio.to_thread(runtime_facts, target.manifest.pod.distribution, driver, gpus, levers)
             facts |= weights_facts(supervisor.hf_home, self._environ)
             root = self._environ.get("VLLM_CACHE_ROOT") or supervisor.vllm_cache_root
@@ -51,27 +55,43 @@ class Caching:
         place = await self.place_of(target)
         if place is None:
             return
-        stored = await self._done(["restore"], place, RESTORE_S)
+        seal = self._seal(target.manifest)
+        if isinstance(seal, str):
+            self._note("compile-cache", f"off: {seal}; nothing is restored or published", key=place.key, outcome="off")
+            return
+        stored = await self._done(["restore"], Job(place, seal), RESTORE_S)
         self._restored[place.key] = stored
         self._note("compile-cache", f"{stored['kind']}: {stored['detail']}", key=place.key, outcome=stored["kind"], seconds=stored.get("seconds", 0.0))
 
     async def publish(self, target: Target, start_s: float) -> None:
         """Publish what a start has compiled, or say what a hit has saved."""
         place = await self.place_of(target)
-        if place is None:
+        seal = self._seal(target.manifest)
+        if place is None or isinstance(seal, str):
             return
         restored = self._restored.get(place.key, {})
         if restored.get("kind") == "hit":
             saved = float(restored.get("cold_start_s") or 0.0) - start_s
             self._note("compile-cache", f"a hit: this start took {start_s:.0f} s, {saved:.0f} s less than the cold one", key=place.key, saved_s=round(saved, 1))
-        stored = await self._done(["publish", f"--cold-start-s={start_s:.1f}"], place, PUBLISH_S)
+        stored = await self._done(["publish", f"--cold-start-s={start_s:.1f}"], Job(place, seal), PUBLISH_S)
         self._note("compile-cache", f"{stored['kind']}: {stored['detail']}", key=place.key, outcome=stored["kind"])
 
-    async def _done(self, words: list[str], place: Place, limit_s: float) -> dict[str, Any]:
+    def _seal(self, manifest: Manifest) -> Seal | str:
+        """What archives are sealed with here; a text says why they cannot be."""
+        name = manifest.bridge.api_key_env
+        secret = resolved(self._environ).get(name, "").strip() if name else ""
+        if not secret:
+            return f"{name or 'the key of the endpoint'} is not set, and without it an archive of this owner's pods looks like anybody's"
+        try:
+            return Seal.of(secret)
+        except ValueError as error:
+            return f"{name} {error}, so that whoever reads an archive could find it; use a longer one"
+
+    async def _done(self, words: list[str], job: Job, limit_s: float) -> dict[str, Any]:
         argv = [sys.executable, "-m", "pod.cache", *words]
         environ = hub_child.environment(self._environ)
         try:
-            ended = await self._workers.run(argv, environ, limit_s=limit_s, given=json.dumps(dataclasses.asdict(place)).encode())
+            ended = await self._workers.run(argv, environ, limit_s=limit_s, given=json.dumps(dataclasses.asdict(job)).encode())
             for line in reversed(ended.lines):
                 data = json.loads(line)
                 if isinstance(data, dict) and data.get("event") == "result":

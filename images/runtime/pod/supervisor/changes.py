@@ -6,7 +6,7 @@ import dataclasses
 
 from pod.supervisor.effects import CancelSteps, EndSpend, Preload, PublishCache, ReloadBridge, RunStep, StopEngine
 from pod.supervisor.events import PASSING, EngineExited, StepDone
-from pod.supervisor.state import STEPS, Change, Fatal, Kind, Load, Restart, Step, SwapFailure, Target
+from pod.supervisor.state import GENTLE, STEPS, Change, Fatal, Kind, Load, Restart, Step, SwapFailure, Target
 from pod.supervisor.turn import Turn
 from pod.watchdog.crash_loop import RestartBudget
 
@@ -18,10 +18,10 @@ KEPT_RESTARTS = 50
 
 
 def begin(turn: Turn, kind: Kind, target: Target, reason: str, *, back_to: Target | None = None, pause_s: float = 0.0,
-          steps: tuple[Step, ...] = ()) -> None:  # fmt: skip
+          steps: tuple[Step, ...] = (), was_down: bool = False) -> None:  # fmt: skip
     """Start a change; whatever was under way must be over. `steps` where not all of its kind are needed."""
     had_served = turn.state.serving or turn.state.good is not None
-    change = Change(turn.state.next_change, kind, target, steps or STEPS[kind], reason, turn.now, turn.now, back_to, had_served, pause_s)
+    change = Change(turn.state.next_change, kind, target, steps or STEPS[kind], reason, turn.now, turn.now, back_to, had_served, pause_s, was_down)
     turn.set(change=change, next_change=change.id + 1, fatal=None if kind != "boot" else turn.state.fatal, notice="")
     turn.record("change", f"{kind}: {reason}", engine=target.engine, manifest=target.sha[:12], change=change.id)
     _run(turn)
@@ -101,10 +101,9 @@ def _went_wrong(turn: Turn, change: Change, done: StepDone) -> None:
     reason = f"{done.step}: {done.detail}"
     if change.kind == "swap":
         turn.set(swap_failure=SwapFailure(change.target.engine, reason, turn.now))
-    elif done.kind in PASSING and change.is_gentle and turn.state.pending:
+    elif done.kind in PASSING and change.step in GENTLE and turn.state.pending:
         turn.set(pending=dataclasses.replace(turn.state.pending, not_before=turn.now + RETRY_S))
         turn.record("publication", f"tried again in {RETRY_S:.0f} s; the service goes on as it is")
-        return
     else:
         quarantine(turn, change.target, reason)
         _forget(turn, change.target)

@@ -24,7 +24,7 @@ from pod.supervisor.events import (
     Verdict,
 )  # fmt: skip
 from pod.supervisor.publishing import act, published, refused, runtime_fetched, swap_wanted
-from pod.supervisor.state import Load, Restart, State, name_of
+from pod.supervisor.state import STEPS, Load, Restart, State, name_of
 from pod.supervisor.turn import Turn
 
 # A bridge that ends at once would otherwise be started in a tight loop; the first restart must be quick all the same.
@@ -88,15 +88,19 @@ def _began(turn: Turn, event: Begin) -> None:
     if turn.state.fatal is not None:
         turn.record("fatal", turn.state.fatal.cause, code=turn.state.fatal.code, fix=turn.state.fatal.fix)
         return
+    # Clients wait only where the bridge that holds them lives on.
+    back = event.was_holding and event.bridge_pid is not None
     if event.engine_pid is None:
-        begin(turn, "boot", turn.state.target, "the runtime starts")
+        begin(turn, "restart" if back else "boot", turn.state.target, "the runtime starts", steps=STEPS["boot"])
         return
     turn.set(engine_up=True)
     if event.was_serving:
         turn.set(serving=True, good=turn.state.target, name="serving")
         turn.record("adopted", f"the engine of the supervisor before goes on as process {event.engine_pid}", pid=event.engine_pid)
     elif event.is_ours:
-        begin(turn, "boot", turn.state.target, "the engine of the supervisor before is still starting, and goes on", steps=("start", "prove"))
+        begin(turn, "restart" if back else "boot", turn.state.target, "the engine of the supervisor before is still starting, and goes on", steps=("start", "prove"))
+    elif event.going is not None:
+        begin(turn, "reload", event.going, "the engine of a publication is still starting, and goes on", back_to=turn.state.target, steps=("start", "prove"))
     else:
         begin(turn, "restart", turn.state.target, "the supervisor before ended in the middle of a change")
 

@@ -23,7 +23,7 @@ from pod.supervisor.decide import decide
 from pod.supervisor.desktop import Desktops
 from pod.supervisor.events import Begin, Event, StopWanted, SwapWanted, Tick
 from pod.supervisor.following import Following
-from pod.supervisor.memory import saved
+from pod.supervisor.memory import going_of, saved
 from pod.supervisor.mirroring import Mirroring
 from pod.supervisor.proofs import proof_answer
 from pod.supervisor.real import Real
@@ -108,14 +108,17 @@ class Supervisor:
         engine, bridge = self.real.children.of("engine"), self.real.children.of("bridge")
         target = self.state.target
         is_ours = engine is not None and (engine.facts.get("engine"), engine.facts.get("manifest")) == (target.engine, target.sha)
-        was_serving = is_ours and folders.read_json(self._folder.memory_file).get("serving") is True
-        if is_ours:
+        memory = folders.read_json(self._folder.memory_file)
+        was_serving = is_ours and memory.get("serving") is True
+        going = going_of(self._folder, memory, self._environ)
+        if engine is None or is_ours or going is None or (engine.facts.get("engine"), engine.facts.get("manifest")) != (going.engine, going.sha):
+            going = None
+        if is_ours or going is not None:
             self.real.steps.reader.look_back()
-        if not was_serving:  # else what others read is still true, and our first words would send clients away from a healthy engine
-            self._project()
         if bridge is not None and bridge.facts.get("runtime") != os.environ.get("PYTHONPATH", ""):
             self.real.bridges.replace()
-        self.post(Begin(engine.pid if engine else None, is_ours, was_serving, bridge.pid if bridge else None))
+        # Nothing is written before this is answered: what others read is still true, and other words would send waiting clients away.
+        self.post(Begin(engine.pid if engine else None, is_ours, was_serving, bridge.pid if bridge else None, going, memory.get("holding") is True))
 
     async def _decide_for_ever(self) -> None:
         while True:

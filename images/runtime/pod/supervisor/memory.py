@@ -13,7 +13,7 @@ from pod.contract import Manifest, ManifestError
 from pod.folders import StateFolder
 from pod.levers import LeverError, with_levers
 from pod.publication import Taken
-from pod.supervisor.state import Restart, State, Target, engines_of
+from pod.supervisor.state import Restart, State, Target, engines_of, holds
 
 VERSION = 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -27,7 +27,7 @@ def saved(state: State, given: str, taken: Taken) -> dict[str, Any]:
     return {
         "version": VERSION, "boot_id": _boot_id(), "given": given, "in_force": of(state.target), "good": of(state.good), "good_before": of(state.good_before),
         "sequence": state.sequence, "taken": dataclasses.asdict(taken), "quarantined": [list(pair) for pair in state.quarantined],
-        "serving": state.serving, "restarts": [[r.at, r.reason, r.had_served] for r in state.restarts], "is_preloaded": state.is_preloaded,
+        "going": of(state.change.target) if state.change and not state.change.is_gentle else None, "holding": holds(state), "serving": state.serving, "restarts": [[r.at, r.reason, r.had_served] for r in state.restarts], "is_preloaded": state.is_preloaded,
         "runtime_refused": list(state.runtime_refused), "spend_ended": state.spend_ended, "since": state.since,
     }  # fmt: skip
 
@@ -64,6 +64,13 @@ def restored(folder: StateFolder, data: Mapping[str, Any], given: str, environ: 
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, LeverError):
         return None
+
+
+def going_of(folder: StateFolder, data: Mapping[str, Any], environ: Mapping[str, str]) -> Target | None:
+    """What was on its way into force and had its engine stopped for it; None where nothing was, or it cannot be read any more."""
+    with contextlib.suppress(KeyError, TypeError, ValueError, LeverError):
+        return _target(folder, data.get("going"), environ)
+    return None
 
 
 def taken_of(data: Mapping[str, Any]) -> Taken:

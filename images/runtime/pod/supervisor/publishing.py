@@ -8,7 +8,7 @@ from typing import Literal
 from pod.supervisor.changes import begin
 from pod.supervisor.effects import CancelSteps, FetchRuntime, HandOver, ReloadBridge
 from pod.supervisor.events import Published, Refused, RuntimeFetched, SwapWanted
-from pod.supervisor.state import Publication, State, SwapFailure, Target, engines_of
+from pod.supervisor.state import Publication, State, Step, SwapFailure, Target, engines_of, holds
 from pod.supervisor.turn import Turn
 
 Action = Literal["nothing", "settings", "bridge", "engine", "pod"]
@@ -64,9 +64,19 @@ def _make_room(turn: Turn) -> None:
         return
     is_boot_of_another = not turn.state.serving and change.back_to is None and action_between(change.target, pending.target) == "engine"
     if (change.kind == "reload" and change.is_gentle) or is_boot_of_another:
+        is_awaited = holds(turn.state)
         turn.do(CancelSteps(change.id))
         turn.set(change=None, phase="", detail="")
         turn.record("change", f"{change.kind} given up for a newer publication", change=change.id)
+        if is_awaited:
+            _instead(turn, pending.target)
+
+
+def _instead(turn: Turn, target: Target) -> None:
+    """Start another engine than the one that was coming back. Clients go on waiting, and what served before is what it goes back to."""
+    steps: tuple[Step, ...] = ("secrets", "weights", "stop", "prepare", "start", "prove")
+    turn.set(restarts=(), spend_ended=False)
+    begin(turn, "reload", target, "a publication, while the engine is coming back", back_to=turn.state.good or turn.state.target, steps=steps, was_down=True)
 
 
 def act(turn: Turn) -> None:

@@ -43,7 +43,8 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A way from one engine to the next, under way. `steps[0]` is being done; `back_to` is what served before."""
+    """A way from one engine to the next, under way. `steps[0]` is being done; `back_to` is what served before. `was_down`: nothing
+    served when it began, although clients wait for something that did."""
 
     id: int
     kind: Kind
@@ -55,6 +56,7 @@ class Change:
     back_to: Target | None = None
     had_served: bool = False
     pause_s: float = 0.0
+    was_down: bool = False
 
     @property
     def step(self) -> Step:
@@ -64,7 +66,7 @@ class Change:
     @property
     def is_gentle(self) -> bool:
         """Whether the engine before is still serving undisturbed."""
-        return self.kind in ("reload", "swap") and self.step in GENTLE
+        return self.kind in ("reload", "swap") and self.step in GENTLE and not self.was_down
 
 
 @dataclasses.dataclass(frozen=True)

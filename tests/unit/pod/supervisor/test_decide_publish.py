@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from pod.contract import Manifest
@@ -226,6 +227,50 @@ def test_a_publication_that_only_its_own_runtime_can_read_is_owed_until_that_rea
     assert owes(history.state)
     assert owes(history.happens(RuntimeFetched("e" * 64, True)).state)
     assert not owes(History().serves().happens(Published(None, 3, "now", "e" * 64)).happens(RuntimeFetched("e" * 64, False, "no")).state)
+
+
+DOWN = ("secrets", "weights", "stop", "prepare", "start", "prove")
+
+
+def test_a_publication_while_the_engine_comes_back_keeps_its_clients_waiting() -> None:
+    history = History().serves()
+    before = history.state.target
+    history.engine_dies().done("stop").publishes(other_argv("--x"))
+    for _ in DOWN:
+        assert history.state.name == "reloading" and holds(history.state) and owes(history.state)
+        assert history.step is not None
+        history.done(history.step)
+    assert history.state.name == "serving" and history.state.target.sha == other_argv("--x").sha256() and history.state.good_before == before
+
+
+@pytest.mark.parametrize(("step", "kind"), [("weights", "gated"), ("start", "stalled"), ("weights", "network")])
+def test_and_goes_back_to_what_served_where_it_does_not_work(step: str, kind: str) -> None:
+    history = History().serves().engine_dies().done("stop").publishes(other_argv("--x"))
+    history.done(*DOWN[: DOWN.index(step)]).fails(step, kind)
+    assert history.state.change is not None and history.state.change.kind == "rollback" and holds(history.state)
+    assert bool(history.state.quarantined) is (kind != "network"), "a network that is away says nothing about a manifest"
+    history.done("stop", "secrets", "weights", "prepare", "start", "prove")
+    assert history.state.serving and (history.state.pending is not None) is (kind == "network")
+
+
+def test_a_supervisor_that_died_in_a_reload_goes_on_with_it() -> None:
+    new = target(other_argv("--x"), 1)
+    history = History().begins(engine_pid=7, bridge_pid=8, going=new, was_holding=True)
+    assert history.step == "start" and history.state.name == "reloading" and holds(history.state) and owes(history.state)
+    history.publishes(other_argv("--x")).done("start", "prove")
+    assert history.state.target.sha == new.sha and history.state.pending is None and not history.ever(CancelSteps)
+
+
+@pytest.mark.parametrize("facts", [{"engine_pid": 7, "is_ours": True}, {}])
+def test_a_supervisor_that_died_in_a_restart_keeps_clients_waiting(facts: dict[str, Any]) -> None:
+    history = History()
+    history.state = history.state.but(good=history.state.target)
+    history.begins(bridge_pid=8, was_holding=True, **facts)
+    assert history.state.name == "reloading" and holds(history.state)
+    fresh = History()
+    fresh.state = fresh.state.but(good=fresh.state.target)
+    fresh.begins(was_holding=True, **facts)
+    assert fresh.state.name == "booting" and not holds(fresh.state), "nobody waits at a bridge that is gone"
 
 
 def test_a_swap_and_the_way_back_when_it_fails() -> None:
