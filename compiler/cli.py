@@ -17,6 +17,7 @@ import typer
 from compiler import __version__
 from compiler.artifact import written
 from compiler.cli_bridge import bridge
+from compiler.cli_connect import connect
 from compiler.cli_deploy import register as register_deploy
 from compiler.cli_engine import engine_app
 from compiler.cli_explain import explain
@@ -53,6 +54,7 @@ app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options"
 app.command()(keygen)
 app.command()(explain)
 app.command()(local)
+app.command()(connect)
 register_deploy(app)
 register_publish(app)
 

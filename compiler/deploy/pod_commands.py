@@ -154,7 +154,7 @@ def _served(
 ) -> int:
     """Print how to connect and what it cost."""
     spent = outcome.cost_usd if outcome else record.cost_usd(now or 0.0)
-    connect = f". build/{plan.profile}/connect.sh {record.id}"
+    connect = f"podwright connect {plan.profile} --launch"
     if as_json:
         print_json(
             {

@@ -21,16 +21,23 @@ def render_connect(plan: Plan) -> list[Artifact]:
 
 def render_connect_sh(plan: Plan) -> Artifact:
     """`connect.sh`, for bash and zsh: sourced to set, sourced with `--undo` to put back, run with `--launch`."""
-    names = _names(plan)
-    values = _values(plan) | {
-        "names": " ".join(names), "token_reference": f'"${{{plan.bridge.api_key_env}-}}"', "model_shown": _shown_in_quotes(plan.client.model),
-    }  # fmt: skip
-    return Artifact(SHELL_PATH, rendered("connect.sh.j2", **values), 0o755)
+    return Artifact(SHELL_PATH, rendered("connect.sh.j2", **_shell_values(plan)), 0o755)
 
 
-def render_connect_ps1(plan: Plan) -> Artifact:
-    """`connect.ps1`, the same for PowerShell 5.1 and later."""
-    values = _values(plan) | {
+def shell_lines(plan: Plan, *words: str) -> str:
+    """Lines for `eval` in bash or zsh: the script's functions, and its call with `words` (an address, or `--undo`). They hold no key."""
+    return rendered("connect_eval.sh.j2", **_shell_values(plan), words=words).decode()
+
+
+def powershell_lines(plan: Plan, address: str | None) -> str:
+    """The same for `Invoke-Expression`: connect.ps1 with its address filled in, or, without one, what puts back."""
+    script = render_connect_ps1(plan, address or "http://nowhere").text
+    return script if address else script.replace("[switch]$Undo,", "[switch]$Undo = $true,")
+
+
+def render_connect_ps1(plan: Plan, address: str | None = None) -> Artifact:
+    """`connect.ps1`, the same for PowerShell 5.1 and later. `address` is used where the script is given none."""
+    values = _values(plan) | ({"default_address": address} if address else {}) | {
         "quoted_names": ", ".join(powershell_text(name) for name in _names(plan)),
         "started": f"Claude Code in this session: {plan.client.model} at ",
     }
@@ -72,6 +79,11 @@ def _variables(plan: Plan) -> list[EnvVar]:
 def _names(plan: Plan) -> list[str]:
     """Every variable that the scripts touch, once, in the order in which they touch it."""
     return list(dict.fromkeys((*plan.client.unset, _ADDRESS, plan.client.token_env, *(v.name for v in _variables(plan)))))
+
+
+def _shell_values(plan: Plan) -> dict[str, object]:
+    names = " ".join(_names(plan))
+    return _values(plan) | {"names": names, "token_reference": f'"${{{plan.bridge.api_key_env}-}}"', "model_shown": _shown_in_quotes(plan.client.model)}
 
 
 def _shown_in_quotes(text: str) -> str:

@@ -23,8 +23,15 @@ def resolve_client(specs: SpecSet, ledger: Ledger, model: ModelPlan, window: int
         else "A bare name: ids that start with claude- ignore a custom window, and the suffix [1m] would promise a million tokens."
     )
     ledger.record("client.model", name, "profile" if specs.profile.client.model else "computed", str(specs.place("profile", "client")) if specs.profile.client.model else "", reason)
-    # Seen at Claude Code 2.1.332: with the enforcement lifted and no compaction window set, it never compacts by itself.
-    compact = min(window, MILLION)
+    env = client_env(name, small, window)
+    for variable in env:
+        ledger.computed(f"client.env.{variable.name}", variable.value, variable.why)
+    notes = ("Two warnings of the client are harmless: the model is not in its catalogue, and the Advisor is disabled.",)
+    return ClientPlan(name, window, min(window, MILLION), CONFLICTING, tuple(env), TOKEN, notes)
+
+
+def client_env(name: str, small: str, window: int) -> list[EnvVar]:
+    """Claude Code's variables for a window of `window` tokens, without address and token."""
     env = [
         EnvVar("ANTHROPIC_MODEL", name, "main model"),
         EnvVar("ANTHROPIC_DEFAULT_OPUS_MODEL", name, "every tier has the one served model"),
@@ -35,11 +42,9 @@ def resolve_client(specs: SpecSet, ledger: Ledger, model: ModelPlan, window: int
     ]
     if window < MILLION:
         env.append(EnvVar("CLAUDE_CODE_MAX_CONTEXT_TOKENS", str(window), "the window that is really served; holds for bare names only"))
-    env.append(EnvVar("CLAUDE_CODE_AUTO_COMPACT_WINDOW", str(compact), "compaction starts a little below; without it, and with the enforcement lifted, never"))
-    for variable in env:
-        ledger.computed(f"client.env.{variable.name}", variable.value, variable.why)
-    notes = ("Two warnings of the client are harmless: the model is not in its catalogue, and the Advisor is disabled.",)
-    return ClientPlan(name, window, compact, CONFLICTING, tuple(env), TOKEN, notes)
+    # Seen at Claude Code 2.1.332: with the enforcement lifted and no compaction window set, it never compacts by itself.
+    env.append(EnvVar("CLAUDE_CODE_AUTO_COMPACT_WINDOW", str(min(window, MILLION)), "compaction starts a little below; without it, and with the enforcement lifted, never"))
+    return env
 
 
 def client_name(specs: SpecSet, model: ModelPlan, window: int) -> str:
