@@ -198,6 +198,7 @@ FILES = (
     "sec/sec006_journal_may_be_public",
     "sec/sec007_secret_in_artifact",
     "sec/sec008_unsigned_publication",
+    "sec/sec009_compile_cache_unsealed",
     "spd/spd001_speculation_found_harmful",
     "spd/spd002_speculation_never_measured",
     "spd/spd003_async_scheduling_with_draft_method",

@@ -77,7 +77,7 @@ class Pod:
     def complete(self, timeout_s: float = PATIENCE_S, model: str = "m") -> tuple[int, Any]:
         """One generation through the bridge."""
         body = json.dumps({"model": model, "messages": [{"role": "user", "content": "hi"}]}).encode()
-        headers = {"x-api-key": "k3y-for-tests", "content-type": "application/json"}
+        headers = {"x-api-key": self.environ["API_KEY"], "content-type": "application/json"}
         return _asked(self.manifest.bridge.port, "POST", "/v1/chat/completions", body, headers, timeout_s)
 
     def until(self, condition: Callable[[dict[str, Any]], Any], what: str = "", seconds: float = PATIENCE_S) -> dict[str, Any]:

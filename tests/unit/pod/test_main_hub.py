@@ -85,12 +85,26 @@ def test_compiled_graphs_travel_from_one_pod_to_the_next(tmp_path: Path, hub: Hu
     for name, outcome in (("one", "made"), ("two", "found")):
         folder = tmp_path / name
         folder.mkdir()
-        with living(folder, manifest, environ(hub, folder)) as pod:
+        with living(folder, manifest, {**environ(hub, folder), "HF_HOME": str(tmp_path / "hf"), "API_KEY": "k3y-that-seals-for-tests"}) as pod:
             pod.serves()
             assert f"compiled graphs {outcome}" in (folder / "state" / "logs" / "engine.log").read_text()
             wanted = "published" if outcome == "made" else "known"
             pod.until(lambda s, wanted=wanted: any(message.startswith(wanted) for message in kinds(pod, "compile-cache")), wanted)  # type: ignore[misc]
             assert pod.end() == 0
+
+
+def test_without_a_key_that_can_seal_nothing_is_restored_or_published(tmp_path: Path, hub: Hub) -> None:
+    manifest = manifest_for("--compile", compile_caches={"p": CompileCache("me/graphs", "k", {"model": "m", "gpu": "none"})})
+    with living(tmp_path, manifest, {**environ(hub, tmp_path), "API_KEY": "short"}) as pod:
+        pod.serves()
+        said = kinds(pod, "compile-cache")
+        assert len(said) == 1 and said[0].startswith("off: API_KEY has fewer than 16 characters"), said
+        assert hub.asked("me/graphs") == []
+    open_bridge = dataclasses.replace(manifest.bridge, api_key_env=None)
+    (tmp_path / "open").mkdir()
+    with living(tmp_path / "open", dataclasses.replace(manifest, bridge=open_bridge), environ(hub, tmp_path)) as pod:
+        pod.serves()
+        assert kinds(pod, "compile-cache")[0].startswith("off: the key of the endpoint is not set")
 
 
 def test_the_journal_is_copied_and_holds_no_secret(tmp_path: Path, hub: Hub) -> None:

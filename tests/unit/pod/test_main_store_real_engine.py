@@ -82,7 +82,7 @@ def test_a_second_pod_starts_from_what_the_first_has_published(hub: Hub, tmp_pat
         folder.mkdir()
         # Checkpoints lie where they lie in every pod of an image; what is in there is this pod's own.
         shutil.rmtree(tmp_path / "hf", ignore_errors=True)
-        environ = {**hub.env(), "HF_HOME": str(tmp_path / "hf"), "VLLM_CACHE_ROOT": str(folder / "compiled")}
+        environ = {**hub.env(), "API_KEY": "k3y-that-seals-for-tests", "HF_HOME": str(tmp_path / "hf"), "VLLM_CACHE_ROOT": str(folder / "compiled")}
         with living(folder, manifest, environ, str(VENV / "bin/python")) as pod:
             pod.until(lambda s: s["state"] in ("serving", "fatal"), "serving", START_S)
             assert pod.serves()["state"] == "serving"

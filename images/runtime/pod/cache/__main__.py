@@ -1,5 +1,5 @@
-"""`python -m pod.cache restore|publish`: one step of the compile cache. Standard input is a `Place` as JSON; the one line on
-standard output is a `Stored`. Exit code 0 whatever became of the cache, 65 when standard input is not a `Place`.
+"""`python -m pod.cache restore|publish`: one step of the compile cache. Standard input is a `Job` as JSON; the one line on
+standard output is a `Stored`. Exit code 0 whatever became of the cache, 65 when standard input is not a `Job`.
 
 A process of its own, because packing keeps a core busy and a supervisor must not.
 """
@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pod.cache.store import Place, publish, restore
+from pod.cache.store import Job, publish, restore
 from pod.strict_json import ShapeError, decoded, parsed
 
 BAD_INPUT = 65
@@ -26,11 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cold-start-s", type=float, default=0.0, help="publish: seconds that the start took which compiled this")
     options = parser.parse_args(arguments)
     try:
-        place = decoded(Place, parsed(sys.stdin.buffer.read()))
+        job = decoded(Job, parsed(sys.stdin.buffer.read()))
     except ShapeError as error:
         print(f"standard input: {error}", file=sys.stderr)
         return BAD_INPUT
-    stored = restore(place, os.environ) if options.command == "restore" else publish(place, options.cold_start_s, os.environ)
+    if options.command == "restore":
+        stored = restore(job.place, job.seal, os.environ)
+    else:
+        stored = publish(job.place, job.seal, options.cold_start_s, os.environ)
     print(json.dumps({"event": "result", **dataclasses.asdict(stored)}), flush=True)
     return 0
 

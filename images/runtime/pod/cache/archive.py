@@ -1,9 +1,9 @@
 """A folder of compiled graphs in one file, and back. Standard library only.
 
-The file is a gzipped tar whose first member is the manifest. Unpacking trusts nothing: only the files that the manifest
+The file is a gzipped tar whose first member is the manifest, and after it the mark of `pod.cache.seal`, without which nothing is
+unpacked: compiled code runs in the engine. Behind the mark too, unpacking trusts nothing: only the files that the manifest
 lists, in its order, with its sizes and hashes, into a private folder that becomes visible at once when all was right.
-Links, devices, other paths, more bytes than promised: refused, and nothing is left. What cannot be checked is intent:
-compiled code runs in the engine, so whoever may write to the cache's repository can run code in the pod.
+Links, devices, other paths, more bytes than promised: refused, and nothing is left.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pod.cache.manifest import LARGEST_MANIFEST, NAME, ArchiveError, CacheManifest, File, path_problem, read_manifest, sealed
+from pod.cache.seal import Body, Seal, Sealing
 
 # The largest cache of the source deployments had 1.2 GB. More than this is no compile cache, or somebody's bomb.
 MOST_BYTES = 8 << 30
@@ -48,8 +49,9 @@ class Packed:
     manifest: CacheManifest
 
 
-def pack(folder: Path, target: Path, key: str, parts: Mapping[str, str], cold_start_s: float = 0.0, max_bytes: int = MOST_BYTES) -> Packed:
-    """Write the regular files of `folder` into `target`, whole or not at all. The same content gives the same bytes.
+def pack(folder: Path, target: Path, seal: Seal, key: str, parts: Mapping[str, str], cold_start_s: float = 0.0,
+         max_bytes: int = MOST_BYTES) -> Packed:  # fmt: skip
+    """Write the regular files of `folder` into `target`, sealed, whole or not at all. The same content gives the same bytes.
 
     Raises ArchiveError: `empty` (nothing to pack), `too-big`, `changed` (a file was written to meanwhile), `no-room`.
     """
@@ -62,7 +64,9 @@ def pack(folder: Path, target: Path, key: str, parts: Mapping[str, str], cold_st
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                _write(stream, folder, manifest)
+                sealing = Sealing(stream, seal)
+                _write(sealing, folder, manifest)
+                sealing.finish()
                 stream.flush()
                 os.fsync(stream.fileno())
             Path(temporary).replace(target)
@@ -73,12 +77,11 @@ def pack(folder: Path, target: Path, key: str, parts: Mapping[str, str], cold_st
     return Packed(target.stat().st_size, manifest)
 
 
-def unpack(
-    archive: Path, folder: Path, key: str, parts: Mapping[str, str], max_bytes: int = MOST_BYTES, reserve: int = RESERVE_BYTES
-) -> CacheManifest:
+def unpack(archive: Path, folder: Path, seal: Seal, key: str, parts: Mapping[str, str], max_bytes: int = MOST_BYTES,
+           reserve: int = RESERVE_BYTES) -> CacheManifest:  # fmt: skip
     """Unpack into `folder`, beside what is there already; files that exist are kept. Gives the archive's manifest.
 
-    Raises ArchiveError, after which `folder` is as it was: `damaged`, `foreign`, `unsafe`, `too-big`, `no-room`.
+    Raises ArchiveError, after which `folder` is as it was: `unsealed`, `damaged`, `foreign`, `unsafe`, `too-big`, `no-room`.
     """
     folder = folder.resolve()
     with _disk_errors(folder), _folder_only_if_used(folder):
@@ -86,7 +89,7 @@ def unpack(
             shutil.rmtree(left, ignore_errors=True)
         stage = Path(tempfile.mkdtemp(dir=folder, prefix=_STAGE))
         try:
-            manifest = _unpacked(archive, stage, key, parts, max_bytes, reserve)
+            manifest = _unpacked(archive, stage, seal, key, parts, max_bytes, reserve)
             _merge(stage, folder)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
@@ -131,7 +134,7 @@ def _file(file: Path, path: str) -> File:
         return File(path, size, digest.hexdigest(), bool(os.fstat(stream.fileno()).st_mode & 0o100))
 
 
-def _write(stream: BinaryIO, folder: Path, manifest: CacheManifest) -> None:
+def _write(stream: Sealing, folder: Path, manifest: CacheManifest) -> None:
     with (
         gzip.GzipFile("", "wb", GZIP_LEVEL, stream, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w|", format=tarfile.PAX_FORMAT) as tar,
@@ -183,9 +186,10 @@ class _Budget(io.RawIOBase):
         return block
 
 
-def _unpacked(archive: Path, stage: Path, key: str, parts: Mapping[str, str], max_bytes: int, reserve: int) -> CacheManifest:
+def _unpacked(archive: Path, stage: Path, seal: Seal, key: str, parts: Mapping[str, str], max_bytes: int,
+              reserve: int) -> CacheManifest:  # fmt: skip
     try:
-        with gzip.open(archive, "rb") as zipped:
+        with archive.open("rb") as stream, gzip.GzipFile(fileobj=Body(stream, seal)) as zipped:
             budget = _Budget(zipped, LARGEST_MANIFEST + _TAR_OVERHEAD)
             with tarfile.open(fileobj=budget, mode="r|") as tar:
                 manifest = read_manifest(_first_member(tar), key, parts, max_bytes)

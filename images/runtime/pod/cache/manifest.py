@@ -20,7 +20,7 @@ MOST_FILES = 200_000
 LARGEST_MANIFEST = 64 << 20
 _LONGEST_PATH, _LONGEST_NAME = 4000, 255
 
-Reason = Literal["damaged", "foreign", "unsafe", "too-big", "no-room", "changed", "empty"]
+Reason = Literal["unsealed", "damaged", "foreign", "unsafe", "too-big", "no-room", "changed", "empty"]
 
 
 class ArchiveError(Exception):

@@ -1,5 +1,8 @@
 """The compile cache's way from a Hub repository into the engine's folder, and back after a start that proved itself.
 
+What is brought is used only if a pod with the same endpoint's key has published it (`pod.cache.seal`). The seal's name is part of the
+file's, so that a changed key finds nothing and publishes beside what is there.
+
 Both are done by a process of their own (`python -m pod.cache`), whose one result line is a `Stored`. Neither ever keeps an
 engine from starting: whatever goes wrong is a result, and the start goes on without the cache. What a folder holds
 already is noted in it, so that a second start on the same pod asks nobody.
@@ -18,6 +21,7 @@ from typing import Literal
 from pod.cache.archive import MOST_BYTES, pack, unpack
 from pod.cache.key import compile_key, key_parts
 from pod.cache.manifest import ArchiveError
+from pod.cache.seal import Seal
 from pod.contract import CompileCache
 from pod.hub import child
 from pod.hub.files import write_atomically
@@ -60,51 +64,58 @@ class Place:
         key = compile_key(cache, facts)
         return cls(cache.repo, key, key_parts(cache, facts), str(Path(vllm_cache_root) / f"compile-{key}"))
 
-    @property
-    def name(self) -> str:
+    def name(self, seal: Seal) -> str:
         """The archive's file in the repository."""
-        return f"compile-{self.key}.tar.gz"
+        return f"compile-{self.key}-{seal.name}.tar.gz"
 
 
-def restore(place: Place, env: Mapping[str, str]) -> Stored:
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What `python -m pod.cache` reads."""
+
+    place: Place
+    seal: Seal
+
+
+def restore(place: Place, seal: Seal, env: Mapping[str, str]) -> Stored:
     """Bring the cache of this key into its folder, if there is one that is right. Raises nothing but what a bug raises."""
-    began, root = time.monotonic(), Path(place.root)
+    began, root, name = time.monotonic(), Path(place.root), place.name(seal)
     if place.key in _noted(root):
         return Stored("kept", "this pod holds it already", place.key)
     try:
-        with _private_file(root, place.name) as archive:
-            got = child.run(child.argv("get", repo=place.repo, type="dataset", path=place.name, target=archive, max_bytes=MOST_BYTES), env)
+        with _private_file(root, name) as archive:
+            got = child.run(child.argv("get", repo=place.repo, type="dataset", path=name, target=archive, max_bytes=MOST_BYTES), env)
             if not got.is_ok:
-                return _not_fetched(place, got)
-            manifest = unpack(archive, root, place.key, place.parts)
+                return _not_fetched(place, name, got)
+            manifest = unpack(archive, root, seal, place.key, place.parts)
             size = archive.stat().st_size
         _note(root, place.key)
     except ArchiveError as error:
         kind: Kind = "failed" if error.reason == "no-room" else "refused"
-        return Stored(kind, f"{place.repo}/{place.name} {error}", place.key)
+        return Stored(kind, f"{place.repo}/{name} {error}", place.key)
     except OSError as error:
         return Stored("failed", f"{root}: {error.strerror}", place.key)
     detail = f"{len(manifest.files)} files; the start that compiled them took {manifest.cold_start_s:.0f} s"
     return Stored("hit", detail, place.key, size, manifest.total_bytes, _since(began), manifest.cold_start_s)
 
 
-def publish(place: Place, cold_start_s: float, env: Mapping[str, str]) -> Stored:
+def publish(place: Place, seal: Seal, cold_start_s: float, env: Mapping[str, str]) -> Stored:
     """Publish what the engine has compiled, unless this key is there. `cold_start_s`: how long its start took."""
-    began, root = time.monotonic(), Path(place.root)
+    began, root, name = time.monotonic(), Path(place.root), place.name(seal)
     if place.key in _noted(root):
         return Stored("known", "this pod has restored or published it", place.key)
-    asked = child.run(child.argv("exists", repo=place.repo, type="dataset", path=place.name), env)
+    asked = child.run(child.argv("exists", repo=place.repo, type="dataset", path=name), env)
     if not asked.is_ok:
         return Stored("failed", asked.detail, place.key)
     try:
         if asked.facts.get("exists"):
             _note(root, place.key)
-            return Stored("known", f"{place.repo} has {place.name}", place.key)
-        with _private_file(root, place.name) as archive:
-            packed = pack(root, archive, place.key, place.parts, cold_start_s)
+            return Stored("known", f"{place.repo} has {name}", place.key)
+        with _private_file(root, name) as archive:
+            packed = pack(root, archive, seal, place.key, place.parts, cold_start_s)
             message = f"Compile cache {place.key}: {place.parts.get('model', 'model')} on {place.parts.get('gpu', 'this machine')}"
             put = child.run(
-                child.argv("upload", repo=place.repo, type="dataset", path=place.name, source=archive, message=message, create=True), env
+                child.argv("upload", repo=place.repo, type="dataset", path=name, source=archive, message=message, create=True), env
             )
         if not put.is_ok:
             return Stored("failed", put.detail, place.key)
@@ -117,9 +128,10 @@ def publish(place: Place, cold_start_s: float, env: Mapping[str, str]) -> Stored
     return Stored("published", detail, place.key, packed.archive_bytes, packed.manifest.total_bytes, _since(began), cold_start_s)
 
 
-def _not_fetched(place: Place, got: child.Outcome) -> Stored:
+def _not_fetched(place: Place, name: str, got: child.Outcome) -> Stored:
     if got.kind == "not-found":
-        return Stored("miss", f"{place.repo} has no {place.name}: this start compiles, and publishes it", place.key)
+        cause = "no pod with the endpoint's present key has published it, and a former key's is not used"
+        return Stored("miss", f"{place.repo} has no {name}: {cause}; this start compiles, and publishes it", place.key)
     return Stored("refused" if got.kind == "too-big" else "failed", got.detail, place.key)
 
 

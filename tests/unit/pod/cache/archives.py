@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pod.cache.manifest import NAME, CacheManifest, File, sealed
+from pod.cache.seal import MARK_BYTES, Seal, Sealing
 
+SECRET = "an-endpoint-key-of-the-tests"
+SEAL = Seal.of(SECRET)
 KEY, PARTS = "0123456789abcdef", {"model": "owner/model@abc", "pod.driver": "580"}
 
 
@@ -29,14 +32,26 @@ def member(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, link:
 
 
 def archive_of(target: Path, members: Iterable[tuple[tarfile.TarInfo, bytes]], manifest: CacheManifest | bytes | None = None) -> Path:
-    """An archive with these members, after a manifest if there is one."""
+    """A sealed archive with these members, after a manifest if there is one."""
     first = [] if manifest is None else [member(NAME, manifest.to_bytes() if isinstance(manifest, CacheManifest) else manifest)]
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for info, content in [*first, *members]:
             tar.addfile(info, io.BytesIO(content))
-    target.write_bytes(gzip.compress(plain.getvalue(), 1, mtime=0))
+    return write_sealed(target, gzip.compress(plain.getvalue(), 1, mtime=0))
+
+
+def write_sealed(target: Path, body: bytes, seal: Seal = SEAL) -> Path:
+    """Any bytes with a mark that is right."""
+    with target.open("wb") as stream:
+        sealing = Sealing(stream, seal)
+        sealing.write(body)
+        sealing.finish()
     return target
+
+
+def body_of(archive: Path) -> bytes:
+    return archive.read_bytes()[:-MARK_BYTES]
 
 
 def folder_of(root: Path, files: Mapping[str, bytes]) -> Path:

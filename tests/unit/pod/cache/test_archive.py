@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import subprocess
 import tarfile
@@ -13,7 +14,20 @@ import pytest
 from pod.cache.archive import pack, unpack
 from pod.cache.manifest import NAME, ArchiveError, CacheManifest
 
-from tests.unit.pod.cache.archives import KEY, PARTS, archive_of, content_of, file_of, folder_of, manifest_of, member
+from tests.unit.pod.cache.archives import (
+    KEY,
+    PARTS,
+    SEAL,
+    SECRET,
+    archive_of,
+    body_of,
+    content_of,
+    file_of,
+    folder_of,
+    manifest_of,
+    member,
+    write_sealed,
+)
 
 FILES = {
     "torch_compile_cache/aa/rank_0/model": b"\x00graph" * 500,
@@ -26,7 +40,7 @@ def refused(archive: Path, folder: Path, reason: str, text: str = "", **more: in
     """It is refused for this reason, and the folder is as it was."""
     before = content_of(folder) if folder.exists() else None
     with pytest.raises(ArchiveError) as caught:
-        unpack(archive, folder, KEY, PARTS, reserve=0, **more)
+        unpack(archive, folder, SEAL, KEY, PARTS, reserve=0, **more)
     assert caught.value.reason == reason and text in str(caught.value)
     assert (content_of(folder) if folder.exists() else None) == before
     assert [p.name for p in folder.parent.iterdir() if p.name.startswith(".")] == []
@@ -35,16 +49,16 @@ def refused(archive: Path, folder: Path, reason: str, text: str = "", **more: in
 def test_there_and_back(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "a", FILES)
     (source / "torch_compile_cache/aa/x.py").chmod(0o755)
-    packed = pack(source, tmp_path / "x.tar.gz", KEY, PARTS, 51.4)
+    packed = pack(source, tmp_path / "x.tar.gz", SEAL, KEY, PARTS, 51.4)
     assert packed.manifest.total_bytes == sum(map(len, FILES.values())) and packed.archive_bytes == (tmp_path / "x.tar.gz").stat().st_size
-    manifest = unpack(tmp_path / "x.tar.gz", tmp_path / "b", KEY, PARTS, reserve=0)
+    manifest = unpack(tmp_path / "x.tar.gz", tmp_path / "b", SEAL, KEY, PARTS, reserve=0)
     assert content_of(tmp_path / "b") == FILES and manifest.cold_start_s == 51.4 and manifest.parts == PARTS
     assert os.access(tmp_path / "b/torch_compile_cache/aa/x.py", os.X_OK) and not os.access(tmp_path / "b/modelinfos/m.json", os.X_OK)
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in "ab":
-        pack(folder_of(tmp_path / name, dict(sorted(FILES.items(), reverse=name == "b"))), tmp_path / f"{name}.tar.gz", KEY, PARTS)
+        pack(folder_of(tmp_path / name, dict(sorted(FILES.items(), reverse=name == "b"))), tmp_path / f"{name}.tar.gz", SEAL, KEY, PARTS)
     assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
 
 
@@ -53,22 +67,22 @@ def test_only_regular_files_that_last_are_packed(tmp_path: Path) -> None:
     (source / "link").symlink_to("/etc/passwd")
     (source / "folder-link").symlink_to("/etc")
     os.mkfifo(source / "pipe")
-    pack(source, tmp_path / "x.tar.gz", KEY, PARTS)
-    unpack(tmp_path / "x.tar.gz", tmp_path / "b", KEY, PARTS, reserve=0)
+    pack(source, tmp_path / "x.tar.gz", SEAL, KEY, PARTS)
+    unpack(tmp_path / "x.tar.gz", tmp_path / "b", SEAL, KEY, PARTS, reserve=0)
     assert content_of(tmp_path / "b") == FILES
 
 
 def test_what_is_there_already_is_kept_and_the_rest_comes_beside_it(tmp_path: Path) -> None:
     archive = archive_of(tmp_path / "x.tar.gz", [member(p, c) for p, c in FILES.items()], manifest_of(FILES))
     target = folder_of(tmp_path / "b", {"torch_compile_cache/aa/x.py": b"mine\n", "torch_compile_cache/bb/y": b"other"})
-    unpack(archive, target, KEY, PARTS, reserve=0)
+    unpack(archive, target, SEAL, KEY, PARTS, reserve=0)
     assert content_of(target) == {**FILES, "torch_compile_cache/aa/x.py": b"mine\n", "torch_compile_cache/bb/y": b"other"}
 
 
 def test_what_a_killed_unpacking_has_left_is_removed(tmp_path: Path) -> None:
     archive = archive_of(tmp_path / "x.tar.gz", [member(p, c) for p, c in FILES.items()], manifest_of(FILES))
     folder_of(tmp_path / "b", {".podwright-unpacking-abc/half": b"x" * 100})
-    unpack(archive, tmp_path / "b", KEY, PARTS, reserve=0)
+    unpack(archive, tmp_path / "b", SEAL, KEY, PARTS, reserve=0)
     assert content_of(tmp_path / "b") == FILES
 
 
@@ -80,7 +94,7 @@ def test_an_empty_folder_and_one_that_is_too_large(tmp_path: Path) -> None:
         (folder_of(tmp_path / "a", FILES), "too-big", 100),
     ):
         with pytest.raises(ArchiveError) as caught:
-            pack(folder, tmp_path / "out" / "x.tar.gz", KEY, PARTS, max_bytes=most)
+            pack(folder, tmp_path / "out" / "x.tar.gz", SEAL, KEY, PARTS, max_bytes=most)
         assert caught.value.reason == reason and not (tmp_path / "out").exists()
 
 
@@ -97,7 +111,7 @@ def test_a_file_that_changes_while_it_is_packed(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(CacheManifest, "to_bytes", and_then_change)
     with pytest.raises(ArchiveError) as caught:
-        pack(source, tmp_path / "out" / "x.tar.gz", KEY, PARTS)
+        pack(source, tmp_path / "out" / "x.tar.gz", SEAL, KEY, PARTS)
     assert caught.value.reason == "changed" and list((tmp_path / "out").iterdir()) == []
 
 
@@ -140,7 +154,7 @@ def test_a_link_in_the_target_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "b/torch_compile_cache").symlink_to(tmp_path / "elsewhere")
-    unpack(archive, tmp_path / "b", KEY, PARTS, reserve=0)
+    unpack(archive, tmp_path / "b", SEAL, KEY, PARTS, reserve=0)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -161,7 +175,7 @@ def test_a_foreign_key_is_explained(tmp_path: Path) -> None:
     with pytest.raises(
         ArchiveError, match=r"is for key ffffffffffffffff and not 0123456789abcdef: pod.driver is '580' there and '570' here"
     ):
-        unpack(archive, tmp_path / "b", KEY, {**PARTS, "pod.driver": "570"}, reserve=0)
+        unpack(archive, tmp_path / "b", SEAL, KEY, {**PARTS, "pod.driver": "570"}, reserve=0)
 
 
 @pytest.mark.parametrize("first", [
@@ -171,7 +185,7 @@ def test_a_foreign_key_is_explained(tmp_path: Path) -> None:
 def test_a_manifest_that_is_none(tmp_path: Path, first: bytes | None) -> None:
     archive = archive_of(tmp_path / "x.tar.gz", [member("a", b"1")], first)
     with pytest.raises(ArchiveError) as caught:
-        unpack(archive, tmp_path / "b", KEY, PARTS, reserve=0)
+        unpack(archive, tmp_path / "b", SEAL, KEY, PARTS, reserve=0)
     assert caught.value.reason in ("damaged", "foreign") and not (tmp_path / "b").exists()
 
 
@@ -199,10 +213,7 @@ def test_a_bomb_that_says_its_size(tmp_path: Path) -> None:
 def test_a_bomb_that_hides_its_size(tmp_path: Path) -> None:
     """After the last file come gigabytes of zeros, a thousandth of that in the archive."""
     archive = archive_of(tmp_path / "x.tar.gz", [member("a", b"1")], manifest_of({"a": b"1"}))
-    with archive.open("ab") as stream:
-        block = gzip.compress(b"\0" * (16 << 20), 1)
-        for _ in range(64):
-            stream.write(block)
+    write_sealed(archive, body_of(archive) + gzip.compress(b"\0" * (16 << 20), 1) * 64)
     assert archive.stat().st_size < 8 << 20
     refused(archive, tmp_path / "b", "too-big", "more than its manifest promises")
 
@@ -212,14 +223,11 @@ def test_a_bomb_in_the_tar_s_own_headers(tmp_path: Path) -> None:
     info = tarfile.TarInfo("././@PaxHeader")
     info.type, info.size = tarfile.XHDTYPE, 2 << 30
     raw = info.tobuf(tarfile.USTAR_FORMAT)
-    with gzip.open(tmp_path / "x.tar.gz", "wb", 1) as stream:
-        stream.write(raw)
-        for _ in range(160):
-            stream.write(b"\0" * (1 << 20))
+    write_sealed(tmp_path / "x.tar.gz", gzip.compress(raw + bytes(160 << 20), 1))
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))\n"
-        "from pathlib import Path; from pod.cache.archive import unpack\n"
-        "try: unpack(Path(sys.argv[1]), Path(sys.argv[2]), 'k', {})\n"
+        "from pathlib import Path; from pod.cache.archive import unpack; from pod.cache.seal import Seal\n"
+        f"try: unpack(Path(sys.argv[1]), Path(sys.argv[2]), Seal.of({SECRET!r}), 'k', {{}})\n"
         "except Exception as error: print(type(error).__name__, getattr(error, 'reason', ''))"
     )
     runtime = Path(__file__).resolve().parents[4] / "images/runtime"
@@ -265,22 +273,22 @@ def test_a_disk_that_fills_up_while_packing_leaves_nothing(tmp_path: Path, small
     source = folder_of(tmp_path / "a", {"x": os.urandom(12 << 20)})
     (small_disk / "x.tar.gz").write_text("old")
     with pytest.raises(ArchiveError) as caught:
-        pack(source, small_disk / "x.tar.gz", KEY, PARTS)
+        pack(source, small_disk / "x.tar.gz", SEAL, KEY, PARTS)
     assert caught.value.reason == "no-room" and [p.name for p in small_disk.iterdir()] == ["x.tar.gz"]
     assert (small_disk / "x.tar.gz").read_text() == "old"
 
 
 def test_an_archive_that_is_not_there_or_a_root_that_is_a_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        unpack(tmp_path / "none", tmp_path / "b", KEY, PARTS)
+        unpack(tmp_path / "none", tmp_path / "b", SEAL, KEY, PARTS)
     archive = archive_of(tmp_path / "x.tar.gz", [member("a", b"1")], manifest_of({"a": b"1"}))
     (tmp_path / "file").write_text("x")
     with pytest.raises(OSError):
-        unpack(archive, tmp_path / "file", KEY, PARTS)
+        unpack(archive, tmp_path / "file", SEAL, KEY, PARTS)
 
 
 def test_the_manifest_comes_first(tmp_path: Path) -> None:
-    pack(folder_of(tmp_path / "a", FILES), tmp_path / "x.tar.gz", KEY, PARTS)
-    with tarfile.open(tmp_path / "x.tar.gz") as tar:
+    pack(folder_of(tmp_path / "a", FILES), tmp_path / "x.tar.gz", SEAL, KEY, PARTS)
+    with tarfile.open(fileobj=io.BytesIO(body_of(tmp_path / "x.tar.gz"))) as tar:
         names = tar.getnames()
     assert names[0] == NAME and sorted(names[1:]) == sorted(FILES)

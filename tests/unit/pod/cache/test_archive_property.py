@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pod.cache.archive import pack, unpack
 from pod.cache.manifest import ArchiveError, path_problem
 
-from tests.unit.pod.cache.archives import KEY, PARTS, archive_of, content_of, folder_of, manifest_of, member
+from tests.unit.pod.cache.archives import KEY, PARTS, SEAL, archive_of, body_of, content_of, folder_of, manifest_of, member, write_sealed
 
 _NAMES = st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="/\\"), min_size=1, max_size=20).filter(
     lambda n: path_problem(n) is None and not n.endswith((".lock", ".tmp"))
@@ -29,8 +29,8 @@ _FILES = st.dictionaries(_PATHS, st.binary(max_size=2000), min_size=1, max_size=
 @given(files=_FILES)
 def test_any_files_come_back(tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]) -> None:
     work = tmp_path_factory.mktemp("cache")
-    pack(folder_of(work / "a", files), work / "x.tar.gz", KEY, PARTS)
-    unpack(work / "x.tar.gz", work / "b", KEY, PARTS, reserve=0)
+    pack(folder_of(work / "a", files), work / "x.tar.gz", SEAL, KEY, PARTS)
+    unpack(work / "x.tar.gz", work / "b", SEAL, KEY, PARTS, reserve=0)
     assert content_of(work / "b") == files
     shutil.rmtree(work)
 
@@ -39,8 +39,8 @@ def test_any_files_come_back(tmp_path_factory: pytest.TempPathFactory, files: di
 def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, bytes]]:
     work, rng = tmp_path_factory.mktemp("good"), random.Random(7)
     files = {f"torch_compile_cache/{i:02}/{'n' * (i * 40 % 200)}{i}.so": rng.randbytes(i * 137) for i in range(1, 8)}
-    pack(folder_of(work / "a", files), work / "x.tar.gz", KEY, PARTS)
-    return (work / "x.tar.gz").read_bytes(), files
+    pack(folder_of(work / "a", files), work / "x.tar.gz", SEAL, KEY, PARTS)
+    return body_of(work / "x.tar.gz"), files
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -63,9 +63,9 @@ def test_any_damage_is_refused(tmp_path_factory: pytest.TempPathFactory, good: t
     else:
         content[at : at + length] = content[:length]
     work = tmp_path_factory.mktemp("damaged")
-    (work / "x.tar.gz").write_bytes(gzip.compress(bytes(content), 1) if inside else bytes(content))
+    write_sealed(work / "x.tar.gz", gzip.compress(bytes(content), 1) if inside else bytes(content))
     try:
-        unpack(work / "x.tar.gz", work / "b", KEY, PARTS, reserve=0)
+        unpack(work / "x.tar.gz", work / "b", SEAL, KEY, PARTS, reserve=0)
         assert content_of(work / "b") == files, "damage that does not matter"
     except ArchiveError:
         assert not (work / "b").exists()
@@ -89,7 +89,7 @@ def test_no_archive_writes_anything_but_what_it_lists(
     except (ValueError, UnicodeEncodeError):
         return
     try:
-        unpack(archive, work / "inner" / "b", KEY, PARTS, reserve=0)
+        unpack(archive, work / "inner" / "b", SEAL, KEY, PARTS, reserve=0)
         assert content_of(work / "inner" / "b") == listed
     except ArchiveError:
         assert not (work / "inner" / "b").exists()

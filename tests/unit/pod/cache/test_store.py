@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pod.cache.store import Place, Stored
+from pod.cache.archive import pack
+from pod.cache.seal import Seal
+from pod.cache.store import Job, Place, Stored
 from pod.contract import CompileCache
 from pod.strict_json import decoded
 
 from tests.hub_server import READER, WRITER, Hub, hub_server
-from tests.unit.pod.cache.archives import archive_of, content_of, folder_of, manifest_of, member
+from tests.unit.pod.cache.archives import SEAL, archive_of, content_of, folder_of, manifest_of, member
 from tests.unit.pod.hub.transfers import env_of
 
 REPO = "owner/cache"
@@ -37,8 +39,8 @@ def place(tmp_path: Path) -> Place:
     )
 
 
-def step(command: str, place: Place, hub: Hub, token: str | None = WRITER, *more: str) -> Stored:
-    done = subprocess.run([sys.executable, "-m", "pod.cache", command, *more], input=json.dumps(dataclasses.asdict(place)),
+def step(command: str, place: Place, hub: Hub, token: str | None = WRITER, *more: str, seal: Seal = SEAL) -> Stored:
+    done = subprocess.run([sys.executable, "-m", "pod.cache", command, *more], input=json.dumps(dataclasses.asdict(Job(place, seal))),
                           env=env_of(hub, token), capture_output=True,
                           text=True, check=False)  # fmt: skip
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
@@ -94,22 +96,47 @@ def test_a_start_that_compiled_nothing_publishes_nothing(hub: Hub, place: Place)
 @pytest.mark.parametrize("content", [b"", b"<html>", b"\x1f\x8b\x08\x00half"])
 def test_an_archive_that_is_damaged_is_refused_and_the_start_goes_on(hub: Hub, place: Place, content: bytes) -> None:
     hub.create(REPO, kind="dataset")
-    hub.commit(REPO, {place.name: content}, kind="dataset")
+    hub.commit(REPO, {place.name(SEAL): content}, kind="dataset")
     stored = step("restore", place, hub)
-    assert stored.kind == "refused" and place.name in stored.detail and not Path(place.root).exists(), stored
+    assert stored.kind == "refused" and place.name(SEAL) in stored.detail and not Path(place.root).exists(), stored
+
+
+OTHER = Seal.of("the key after a rotation of it")
+
+
+def test_another_key_of_the_endpoint_finds_nothing_and_publishes_beside_it(hub: Hub, place: Place, tmp_path: Path) -> None:
+    folder_of(Path(place.root), FILES)
+    assert step("publish", place, hub).kind == "published"
+    other = another_pod(place, tmp_path)
+    missed = step("restore", other, hub, seal=OTHER)
+    assert missed.kind == "miss" and "a former key's is not used" in missed.detail, missed
+    folder_of(Path(other.root), FILES)
+    assert step("publish", other, hub, seal=OTHER).kind == "published"
+    shutil.rmtree(other.root)
+    assert step("restore", other, hub, seal=OTHER).kind == "hit"
+
+
+def test_an_archive_of_somebody_without_the_key_is_refused_unopened(hub: Hub, place: Place, tmp_path: Path) -> None:
+    """Whoever writes to the dataset knows the file's name, and how to pack."""
+    files = folder_of(tmp_path / "evil", {"torch_compile_cache/aa/x.py": b"import os"})
+    pack(files, tmp_path / "x", OTHER, place.key, place.parts)
+    hub.create(REPO, kind="dataset")
+    hub.commit(REPO, {place.name(SEAL): (tmp_path / "x").read_bytes()}, kind="dataset")
+    stored = step("restore", place, hub)
+    assert stored.kind == "refused" and "without the endpoint's key" in stored.detail and not Path(place.root).exists(), stored
 
 
 def test_an_archive_of_another_key_is_refused(hub: Hub, place: Place, tmp_path: Path) -> None:
     hub.create(REPO, kind="dataset")
     archive = archive_of(tmp_path / "x", [member("a", b"1")], manifest_of({"a": b"1"}))
-    hub.commit(REPO, {place.name: archive.read_bytes()}, kind="dataset")
+    hub.commit(REPO, {place.name(SEAL): archive.read_bytes()}, kind="dataset")
     assert "is for key 0123456789abcdef" in step("restore", place, hub).detail
 
 
 def test_an_archive_that_climbs_out_is_refused(hub: Hub, place: Place, tmp_path: Path) -> None:
     hub.create(REPO, kind="dataset")
     archive = archive_of(tmp_path / "x", [member("../../owned", b"1")], manifest_of({"../../owned": b"1"}, place.key))
-    hub.commit(REPO, {place.name: archive.read_bytes()}, kind="dataset")
+    hub.commit(REPO, {place.name(SEAL): archive.read_bytes()}, kind="dataset")
     assert step("restore", place, hub).kind == "refused" and not list(tmp_path.rglob("owned"))
 
 
@@ -144,7 +171,7 @@ def test_a_full_disk_costs_only_the_cache(hub: Hub, place: Place, tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"repo": 1}'])
-def test_input_that_is_no_place(text: str) -> None:
+def test_input_that_is_no_job(text: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pod.cache", "restore"], input=text, env=env_of(Hub()), capture_output=True, text=True, check=False
     )
