@@ -89,7 +89,7 @@ def _began(turn: Turn, event: Begin) -> None:
         turn.record("fatal", turn.state.fatal.cause, code=turn.state.fatal.code, fix=turn.state.fatal.fix)
         return
     # Clients wait only where the bridge that holds them lives on.
-    back = event.was_holding and event.bridge_pid is not None
+    back = event.has_clients and event.bridge_pid is not None
     if event.engine_pid is None:
         begin(turn, "restart" if back else "boot", turn.state.target, "the runtime starts", steps=STEPS["boot"])
         return

@@ -15,14 +15,14 @@ PASSING = frozenset(("offline", "network", "timeout", "error", "port-taken"))
 class Begin:
     """The supervisor starts. `engine_pid` is of a living engine of the supervisor before; `is_ours`: it is the one that is in force,
     and is adopted, whether it served already or was still starting. `going`: it is the one of a publication that was on its way into
-    force. `was_holding`: clients were asked to wait."""
+    force. `has_clients`: clients were served or asked to wait."""
 
     engine_pid: int | None = None
     is_ours: bool = False
     was_serving: bool = False
     bridge_pid: int | None = None
     going: Target | None = None
-    was_holding: bool = False
+    has_clients: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,7 +118,8 @@ class Supervisor:
         if bridge is not None and bridge.facts.get("runtime") != os.environ.get("PYTHONPATH", ""):
             self.real.bridges.replace()
         # Nothing is written before this is answered: what others read is still true, and other words would send waiting clients away.
-        self.post(Begin(engine.pid if engine else None, is_ours, was_serving, bridge.pid if bridge else None, going, memory.get("holding") is True))
+        has_clients = memory.get("holding") is True or memory.get("serving") is True
+        self.post(Begin(engine.pid if engine else None, is_ours, was_serving, bridge.pid if bridge else None, going, has_clients))
 
     async def _decide_for_ever(self) -> None:
         while True:

@@ -255,7 +255,7 @@ def test_and_goes_back_to_what_served_where_it_does_not_work(step: str, kind: st
 
 def test_a_supervisor_that_died_in_a_reload_goes_on_with_it() -> None:
     new = target(other_argv("--x"), 1)
-    history = History().begins(engine_pid=7, bridge_pid=8, going=new, was_holding=True)
+    history = History().begins(engine_pid=7, bridge_pid=8, going=new, has_clients=True)
     assert history.step == "start" and history.state.name == "reloading" and holds(history.state) and owes(history.state)
     history.publishes(other_argv("--x")).done("start", "prove")
     assert history.state.target.sha == new.sha and history.state.pending is None and not history.ever(CancelSteps)
@@ -265,11 +265,11 @@ def test_a_supervisor_that_died_in_a_reload_goes_on_with_it() -> None:
 def test_a_supervisor_that_died_in_a_restart_keeps_clients_waiting(facts: dict[str, Any]) -> None:
     history = History()
     history.state = history.state.but(good=history.state.target)
-    history.begins(bridge_pid=8, was_holding=True, **facts)
+    history.begins(bridge_pid=8, has_clients=True, **facts)
     assert history.state.name == "reloading" and holds(history.state)
     fresh = History()
     fresh.state = fresh.state.but(good=fresh.state.target)
-    fresh.begins(was_holding=True, **facts)
+    fresh.begins(has_clients=True, **facts)
     assert fresh.state.name == "booting" and not holds(fresh.state), "nobody waits at a bridge that is gone"
 
 
