@@ -85,11 +85,26 @@ def handler(toy: Toy) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             """Completions of both kinds."""
-            self.rfile.read(int(self.headers.get("content-length", 0)))
+            asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+            if asked.get("stream"):
+                self.stream(toy.generate())
+                return
             text = toy.generate()
             choice = {"index": 0, "text": text, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
             usage = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
             self.answer(json.dumps({"id": "x", "object": "completion", "model": "m", "choices": [choice], "usage": usage}).encode())
+
+        def stream(self, text: str) -> None:
+            """One streamed answer, whose connection ends with it."""
+            chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}]},
+                                            {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+                                            {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}}]  # fmt: skip
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream; charset=utf-8")
+            self.send_header("connection", "close")
+            self.end_headers()
+            lines = [json.dumps({"id": "x", "object": "chat.completion.chunk", "model": "m", **chunk}) for chunk in chunks]
+            self.wfile.write("".join(f"data: {line}\n\n" for line in (*lines, "[DONE]")).encode())
 
         def answer(self, body: bytes, kind: str = "application/json") -> None:
             """One answer of known length."""

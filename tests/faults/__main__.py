@@ -1,0 +1,87 @@
+"""`python -m tests.faults [--only PATTERN] [--list] [--without-engine]`: the campaign. Exit code 1 where a case did not go as it must."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.faults import report
+from tests.faults.campaign import Group, Result, as_json, play
+from tests.faults.catalogue import real_groups, side_groups, toy_groups
+
+BEGAN = time.monotonic()
+# Bounds the wait for the side lane's engine before the main lane begins: two engines that start at once are slower than one after the other.
+SIDE_START_S = 240.0
+_LOCK = threading.Lock()
+
+
+def tell(lane: str) -> Callable[[str], None]:
+    """Prints lines of one lane as they come."""
+    def told(text: str) -> None:
+        with _LOCK:
+            print(f"[{time.monotonic() - BEGAN:5.0f} s] {lane}: {text}", flush=True)
+
+    return told
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit code of one campaign."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--only", default="", help="a pattern: cases whose name has it")
+    parser.add_argument("--list", action="store_true", help="name the cases and play none")
+    parser.add_argument("--without-engine", action="store_true", help="only what needs no real engine")
+    parser.add_argument("--json", type=Path, default=report.DOCUMENT, help="where the results go")
+    parser.add_argument("--no-page", action="store_true", help="leave docs/reliability.md as it is")
+    options = parser.parse_args(words)
+    real, side, toys = ([], [], toy_groups()) if options.without_engine else (real_groups(), side_groups(), toy_groups())
+    if options.list:
+        print("\n".join(f"{group.section}: {case.name} ({group.player})" for group in (*toys, *real, *side) for case in group.cases))
+        return 0
+    results = run([*toys, *real], side, lambda name: re.search(options.only, name) is not None)
+    facts = {"date": datetime.date.today().isoformat(), "machine": machine(), "seconds": round(time.monotonic() - BEGAN)}
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(as_json(results, facts))
+    if not options.only and not options.without_engine and not options.no_page:
+        report.write_page(results, facts)
+    bad = [result for result in results if result.problems]
+    skipped = [result for result in results if result.skipped]
+    tell("done")(f"{len(results)} cases, {len(bad)} failed, {len(skipped)} skipped; {options.json}")
+    return 1 if bad or not results else 0
+
+
+def run(groups: Sequence[Group[Any]], side: Sequence[Group[Any]], wanted: Callable[[str], bool]) -> list[Result]:
+    """Two lanes: in the side one the minutes pass in which a watchdog waits for proof."""
+    found: dict[str, list[Result]] = {"side": [], "main": []}
+    opened = threading.Event()
+
+    def played_beside() -> None:
+        for group in side:
+            found["side"] += play(group, wanted, tell("side"), opened)
+        opened.set()
+
+    beside = threading.Thread(target=played_beside)
+    beside.start()
+    opened.wait(SIDE_START_S)
+    for group in groups:
+        found["main"] += play(group, wanted, tell("main"))
+    beside.join()
+    return [*found["main"], *found["side"]]
+
+
+def machine() -> str:
+    """The machine in words, with what else it is doing."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return f"{os.cpu_count()} cores ({platform.machine()}, {platform.system()}), Python {platform.python_version()}, load average {load:.1f} at the end"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
