@@ -28,7 +28,7 @@ def good_before(repository: Repository, profile: str, now: Published | None, pod
     if chosen is None:
         wanted = f"number {to} of {profile}" if to is not None else f"another publication of {profile} that did not fail"
         raise NothingGood(
-            f"the history of {repository.name} has no {wanted}", "A rollback publishes once more what was published before; old files stay in the history.",
+            f"the history of {repository.name} does not hold {wanted}", "A rollback publishes once more what was published before; old files stay in the history.",
             "`podwright rollback --to NUMBER` names one; the commits of the repository show the numbers. Else check the profile out as it was and publish it.",
         )  # fmt: skip
     return chosen
