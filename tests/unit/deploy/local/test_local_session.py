@@ -61,15 +61,20 @@ def staying(toy: Toy, *numbers: signal.Signals, after: float = 0.3) -> tuple[lis
     served: list[float] = []
     main = threading.main_thread().ident
     assert main is not None
-    timers = [threading.Timer(after * (i + 1), signal.pthread_kill, (main, number)) for i, number in enumerate(numbers)]
+    def tell() -> None:
+        while len(toy.looks) > 1 or toy.process is None:
+            time.sleep(0.01)
+        for number in numbers:
+            time.sleep(after)
+            signal.pthread_kill(main, number)
+
+    teller = threading.Thread(target=tell)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    for timer in timers:
-        timer.start()
+    teller.start()
     try:
         Session(toy, said.append, lambda seen, seconds: served.append(seconds)).stay()
     finally:
-        for timer in timers:
-            timer.join()
+        teller.join()
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before, "the signals act again"
         assert toy.process is not None and toy.process.poll() is not None, "nothing is left running"
     return said, len(served)
