@@ -322,6 +322,7 @@ class SwapMember:
     model: ModelPlan
     engine: EnginePlan
     memory: MemoryPlan
+    compile_cache: CompileCachePlan | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

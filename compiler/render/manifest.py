@@ -90,11 +90,11 @@ def _bridge(plan: Plan) -> contract.Bridge:
 
 
 def _supervisor(plan: Plan) -> contract.Supervisor:
-    journal, follow, cache = plan.journal, plan.publish, plan.compile_cache
+    journal, follow = plan.journal, plan.publish
     return contract.Supervisor(
         watchdog=_watchdog(plan),
         warm_up=contract.WarmUp(WARM_UP_PATH, WARM_UP_PROMPT, plan.watchdog.probe_tokens, None if plan.model.generated else WARM_UP_ANSWER),
-        compile_caches={plan.profile: contract.CompileCache(cache.repo, cache.key, _mapping(cache.key_parts))} if cache else {},
+        compile_caches=_compile_caches(plan),
         journal=contract.Journal(journal.repo, journal.boot_period_s, journal.period_s) if journal else None,
         follow=contract.Follow(follow.repo, follow.path, follow.poll_seconds, follow.when, follow.public_key_env, follow.allow_unsigned)
         if follow.repo else None,
@@ -103,6 +103,13 @@ def _supervisor(plan: Plan) -> contract.Supervisor:
         hf_home=plan.storage.hf_home,
         vllm_cache_root=plan.storage.vllm_cache_root,
     )
+
+
+def _compile_caches(plan: Plan) -> dict[str, contract.CompileCache]:
+    """One for each engine: a swap set's others compile under keys of their own."""
+    others = {m.profile: m.compile_cache for m in plan.swap.members} if plan.swap else {}
+    caches = {**others, plan.profile: plan.compile_cache}
+    return {name: contract.CompileCache(c.repo, c.key, _mapping(c.key_parts)) for name, c in sorted(caches.items()) if c}
 
 
 def _watchdog(plan: Plan) -> contract.Watchdog:

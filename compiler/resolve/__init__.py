@@ -11,6 +11,7 @@ from compiler.resolve.ledger import Ledger
 from compiler.resolve.overrides import overrides_for
 from compiler.resolve.pod import (
     PUBLIC_KEY,
+    compile_cache_of,
     endpoint,
     resolve_bridge,
     resolve_compile_cache,
@@ -60,10 +61,11 @@ def _resolve_swap(specs: SpecSet, ledger: Ledger, host: str, port: int) -> SwapP
     """Each member resolved by its own profile, listening where this profile's engine listens."""
     if specs.profile.swap is None:
         return None
-    members = []
+    cache, members = specs.profile.compile_cache, []
     for member in specs.swap:
         model, engine, memory = resolve_engine(member, Ledger(member, f"swap.{member.name}."), host, port)
-        members.append(SwapMember(member.name, model, engine, memory))
+        # What is kept, and where, is for this profile to say; what changes a member's graph is in the member's own plan.
+        members.append(SwapMember(member.name, model, engine, memory, compile_cache_of(cache.repo, member, model, engine) if cache else None))
     ledger.section("swap", specs.profile.swap, "swap")
     return SwapPlan(tuple(members), specs.profile.swap.preload)
 

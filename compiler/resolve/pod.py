@@ -161,13 +161,19 @@ def resolve_compile_cache(specs: SpecSet, ledger: Ledger, model: ModelPlan, engi
     chosen = specs.profile.compile_cache
     if chosen is None:
         return None
+    plan = compile_cache_of(chosen.repo, specs, model, engine)
+    ledger.section("compile_cache", chosen, "compile_cache")
+    ledger.computed("compile_cache.key", plan.key, "Model commit, GPU, engine release, torch and every setting that changes the graph.")
+    return plan
+
+
+def compile_cache_of(repo: str, specs: SpecSet, model: ModelPlan, engine: EnginePlan) -> CompileCachePlan:
+    """The cache of one engine in `repo`: its own, or that of another engine of a swap set."""
     words = {s.name: " ".join(s.flags) for s in engine.settings}
     parts = [("model", f"{model.repo}@{model.revision or 'unlocked'}"), ("gpu", f"{specs.hardware.count} x {specs.hardware.gpu.name}"), ("engine", f"{engine.distribution} {engine.release}"), ("torch", specs.engine.torch or "")]
     parts += [(name, words[name]) for name in GRAPH_SETTINGS if name in words]
     key = hashlib.sha256("\n".join(f"{name}={value}" for name, value in parts).encode()).hexdigest()[:16]
-    ledger.section("compile_cache", chosen, "compile_cache")
-    ledger.computed("compile_cache.key", key, "Model commit, GPU, engine release, torch and every setting that changes the graph.")
-    return CompileCachePlan(chosen.repo, key, tuple(EnvVar(name, value) for name, value in parts))
+    return CompileCachePlan(repo, key, tuple(EnvVar(name, value) for name, value in parts))
 
 
 def resolve_journal(specs: SpecSet, ledger: Ledger) -> JournalPlan | None:

@@ -23,7 +23,7 @@ def test_inputs_and_outputs_are_hashed_in_order() -> None:
 
 
 def test_every_model_of_a_swap_set_is_locked_even_when_one_is_not() -> None:
-    members = tuple(SwapMember(n, example_model(repo=f"o/{n}", revision=None), example_engine(), example_memory()) for n in ("x", "y"))
+    members = tuple(SwapMember(n, example_model(repo=f"o/{n}", revision=None), example_engine(), example_memory(), None) for n in ("x", "y"))
     lock = json.loads(render_bundle_lock(example_plan(swap=SwapPlan(members, False)), [], {}).text)
     assert list(lock["models"]) == ["o/x", "o/y", "owner/Example-30B"]
     assert lock["models"]["o/x"] is None

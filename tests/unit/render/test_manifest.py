@@ -44,11 +44,20 @@ def test_a_generated_model_is_not_fetched_and_answers_anything() -> None:
 
 
 def test_a_swap_set_lists_each_other_engine_once() -> None:
-    own = SwapMember("example", example_model(), example_engine(), example_memory())
-    other = SwapMember("other", example_model(served_names=("o",)), example_engine(), example_memory())
+    own = SwapMember("example", example_model(), example_engine(), example_memory(), None)
+    other = SwapMember("other", example_model(served_names=("o",)), example_engine(), example_memory(), None)
     for members in ((own, other), (other,)):
         swap = manifest(example_plan(swap=SwapPlan(members, True))).swap
         assert swap is not None and [e.name for e in swap.others] == ["other"]
+
+
+def test_each_engine_of_a_swap_set_has_its_compile_cache() -> None:
+    caches = {name: CompileCachePlan("o/cache", key, (EnvVar("model", name),)) for name, key in (("example", "k1"), ("other", "k2"))}
+    other = SwapMember("other", example_model(served_names=("o",)), example_engine(), example_memory(), caches["other"])
+    plan = example_plan(swap=SwapPlan((other,), True), compile_cache=caches["example"])
+    found = manifest(plan).supervisor.compile_caches
+    assert {name: (cache.repo, cache.key, cache.key_parts) for name, cache in found.items()} == {
+        "example": ("o/cache", "k1", {"model": "example"}), "other": ("o/cache", "k2", {"model": "other"})}  # fmt: skip
 
 
 def test_levers_know_their_option() -> None:

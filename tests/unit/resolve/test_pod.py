@@ -93,6 +93,20 @@ def test_compile_cache_key_holds_all_that_changes_the_graph() -> None:
     assert plan({"compile_cache": REMOVE}).compile_cache is None
 
 
+def test_every_engine_of_a_swap_set_has_a_compile_cache_of_its_own() -> None:
+    """Its key is that of the member's own plan, so that a pod which serves the member alone shares it."""
+    decided = plan({"compile_cache": {"repo": "a/b"}}, base="ornith-qwen38-swap")
+    assert decided.swap is not None and decided.compile_cache is not None
+    caches = {m.profile: m.compile_cache for m in decided.swap.members}
+    assert caches and all(cache is not None and cache.repo == "a/b" for cache in caches.values())
+    assert decided.compile_cache.key not in {cache.key for cache in caches.values() if cache}
+    for name, cache in caches.items():
+        alone = plan({"compile_cache": {"repo": "c/d"}}, base=name).compile_cache
+        assert cache is not None and alone is not None and (cache.key, cache.key_parts) == (alone.key, alone.key_parts)
+    none = plan({"compile_cache": REMOVE}, base="ornith-qwen38-swap").swap
+    assert none is not None and [m.compile_cache for m in none.members] == [None] * len(caches)
+
+
 def test_publish_journal_and_watchdog() -> None:
     decided = plan({"publish": {"repo": "a/b", "poll": "1min", "when": "now"}, "journal": {"repo": "a/c", "period": "5min"}, "watchdog": {"probe_timeout": "2min", "failures_before_restart": 3}})
     assert (decided.publish.repo, decided.publish.path, decided.publish.poll_seconds, decided.publish.when) == ("a/b", "nemotron-ada/publication.json", 60.0, "now")
