@@ -23,7 +23,6 @@ from compiler.plan.core import (
     WatchdogPlan,
 )  # fmt: skip
 from compiler.resolve.ledger import Ledger
-from compiler.resolve.start import POD_HOME
 from compiler.schema.specset import SpecSet
 from compiler.units import GIB
 
@@ -84,7 +83,7 @@ def resolve_processes(specs: SpecSet, engine: EnginePlan, network: NetworkPlan) 
         found.append(Process("kv-store", argv, "127.0.0.1", store.http_port))
     desktop = specs.profile.desktop
     if desktop is not None:
-        found.append(Process("desktop", (f"{POD_HOME}/finish/desktop.sh", str(desktop.port), desktop.password_env), "0.0.0.0", desktop.port))
+        found.append(Process("desktop", ("python", "-m", "pod.desktop", "--port", str(desktop.port)), "0.0.0.0", desktop.port))
     return tuple(found)
 
 
