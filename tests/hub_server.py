@@ -65,11 +65,11 @@ class Hub:
         self.store = Store(tokens if tokens is not None else {READER: "read", WRITER: "write"})
         self.seen: list[Seen] = []
         self.faults: list[Fault] = []
-        self.port = 0
+        self.host, self.port = "127.0.0.1", 0
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def env(self, token: str | None = WRITER) -> dict[str, str]:
         """Variables that make another process use this Hub."""
@@ -193,10 +193,11 @@ class _Listener(ThreadingHTTPServer):
 
 
 @contextmanager
-def hub_server(hub: Hub | None = None, port: int = 0) -> Iterator[Hub]:
-    """A Hub that listens on loopback while the block runs. Entering it again with the same Hub and port is a restart."""
+def hub_server(hub: Hub | None = None, port: int = 0, host: str = "127.0.0.1") -> Iterator[Hub]:
+    """A Hub that listens on loopback (or `host`) while the block runs. Entering it again with the same Hub and port is a restart."""
     hub = hub or Hub()
-    listener = _Listener(("127.0.0.1", port), _handler(hub))
+    hub.host = host
+    listener = _Listener((host, port), _handler(hub))
     hub.port = listener.server_address[1]
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

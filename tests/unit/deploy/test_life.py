@@ -27,7 +27,7 @@ def test_a_pod_is_made_watched_and_proven(deploy: Deploy, stub: RunpodStub) -> N
         assert phase in ended.err
     for name in ("CUDA", "key", "context", "generation"):
         assert f"proven: {name}" in ended.out
-    assert "  phases: placed " in ended.out and "cost so far: $0.0" in ended.out and "connect.sh" in ended.out
+    assert "  phases: placed " in ended.out and "cost so far: $0.0" in ended.out and "podwright connect" in ended.out
     assert json.loads((deploy.folder / "nemotron-ada.json").read_text())["version"] == 1
     assert (deploy.folder / ".gitignore").read_text() == "*\n"
 
