@@ -107,6 +107,7 @@ golden: $(VENV)/.dev ## Rewrite the golden bundles; review the diff.
 
 bench: $(VENV)/.dev ## Time whole commands and write docs/benchmarks.md's figures.
 	@$(BIN)/python -m tests.bench.run
+	@$(BIN)/python -m tests.bench.runtime all --page
 
 fuzz: $(VENV)/.dev ## A longer campaign of the property tests.
 	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(JOBS) -m "$(fast)" -k "property or hypothesis or fuzz" tests

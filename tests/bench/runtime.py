@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import http.client
 import json
+import os
+import platform
 import signal
 import statistics
 import subprocess
@@ -45,6 +48,16 @@ from tests.unit.pod.manifests import with_launch
 # The goals of docs/benchmarks.md: percent, percent of a core, MiB, seconds.
 START_GOAL, IDLE_GOAL, MEMORY_GOAL, PUBLISH_GOAL, SWITCH_GOAL = 3.0, 0.5, 60.0, 35.0, 1.0
 LOOK_S = 0.01
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- begin runtime -->\n", "<!-- end runtime -->"
+HEAD = f"""
+## The runtime in the pod
+
+Guardian and supervisor beside a toy engine, and a real engine on the CPU through the bootstrap against the same command line by hand, in
+turns. Written by `make bench`.
+
+{BEGIN}{END}
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,6 +226,19 @@ def _moment(condition: Callable[[], bool], seconds: float = 120.0) -> float:
     return time.monotonic()
 
 
+def table(figures: list[Figure]) -> str:
+    """The figures as Markdown."""
+    rows = "".join(f"| {f.name} | {f.value:.2f} {f.unit} | {'' if f.goal is None else f'{f.goal:g} {f.unit}'} |\n" for f in figures)
+    facts = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, Python {platform.python_version()}, {os.cpu_count()} cores ({platform.machine()}, {platform.system()})."
+    return f"{facts}\n\n| what | measured | goal, at most |\n|---|---|---|\n{rows}"
+
+
+def page(text: str, figures: str) -> str:
+    """The page with the figures between the runtime's own markers, which stand at its end where it has none yet."""
+    head, begin, rest = (text if BEGIN in text else f"{text.rstrip()}\n{HEAD}").partition(BEGIN)
+    return head + begin + figures + END + rest.partition(END)[2]
+
+
 def main() -> int:
     """The exit code: 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -220,6 +246,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="starts of each kind, publications")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long idling is watched")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+    parser.add_argument("--page", action="store_true", help="write the figures into docs/benchmarks.md, too")
     options = parser.parse_args()
     figures: list[Figure] = []
     measures: dict[str, Callable[[], list[Figure]]] = {
@@ -231,6 +258,8 @@ def main() -> int:
             figures += found
             if not options.json:
                 print("\n".join(map(str, found)), flush=True)
+    if options.page:
+        PAGE.write_text(page(PAGE.read_text("utf-8"), table(figures)), "utf-8")
     if options.json:
         print(json.dumps([dataclasses.asdict(figure) | {"holds": figure.holds} for figure in figures], indent=1))
     return 0 if all(figure.holds for figure in figures) else 1

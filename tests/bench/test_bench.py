@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler.load import SpecStore, load_specset
-from tests.bench import run
+from tests.bench import run, runtime
 from tests.bench.run import BEGIN, END, HEAD, SIZES, Timing, generated, page, table, timed
 from tests.support import SPECS
 
@@ -35,3 +35,16 @@ def test_table_and_page() -> None:
     assert page(page(HEAD + "tail", figures), "new\n") == HEAD.replace(f"{BEGIN}{END}", f"{BEGIN}new\n{END}") + "tail"
     with pytest.raises(ValueError):
         page("no markers", figures)
+
+
+def test_the_runtimes_figures_have_a_place_of_their_own() -> None:
+    figures = [runtime.Figure("idle", 0.2, "% of a core", 0.5), runtime.Figure("start", 4.0, "%", 3.0), runtime.Figure("asked", 4.0, "")]
+    assert [f.holds for f in figures] == [True, False, True]
+    assert str(figures[1]).endswith("MISSED") and not str(figures[0]).endswith("MISSED")
+    text = runtime.table(figures)
+    assert "| idle | 0.20 % of a core | 0.5 % of a core |" in text and "| asked | 4.00  |  |" in text
+    once = runtime.page(HEAD, text)
+    assert once.startswith(HEAD.rstrip()) and once.count(runtime.BEGIN) == 1
+    again = runtime.page(once, "new\n")
+    assert f"{runtime.BEGIN}new\n{runtime.END}" in again and "idle" not in again
+    assert runtime.page(page(again, "x\n"), "new\n") == page(again, "x\n")
