@@ -56,6 +56,7 @@ def test_every_fingerprint_has_a_case_of_its_own_or_is_named_here() -> None:
         "method-unlike-checkpoint", "fast-tokenizer", "module-missing", "broken-json", "unknown-attention-backend", "unknown-parser", "numa-binding", "nf4-experts", "triton-resources",
         "unknown-draft-method", "draft-of-another-vocabulary", "request-too-long", "no-such-served-name", "offloaded-table", "container-command", "missing-module", "old-base-image",
         "cpu-without-instructions", "certificate", "too-many-files", "adapter-rank", "chat-template", "hub-limits-anonymous", "no-scheme", "tensor-sizes",
+        "transformers-unlike-engine", "harmony-vocabulary", "media-tokens-unlike-places", "pipeline-not-supported", "workers-cannot-connect", "forked-after-cuda", "packages-conflict", "preemption",
     }  # fmt: skip
     assert {f.id for f in fingerprints()} - reached <= from_documents
     assert from_documents <= {f.id for f in fingerprints()}
@@ -87,6 +88,23 @@ def test_every_fingerprint_has_a_case_of_its_own_or_is_named_here() -> None:
     ("429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/a/b", "hub-limits-anonymous"),
     ("ValueError: No compressed-tensors compatible scheme was found.", "no-scheme"),
     ("size of tensor a (2048) must match tensor b (4096)", "tensor-sizes"),
+    ("ImportError: cannot import name 'Qwen4Config' from 'transformers'", "transformers-unlike-engine"),
+    ("AttributeError: 'FooConfig' object has no attribute 'num_experts'", "transformers-unlike-engine"),
+    ("openai_harmony.HarmonyError: error downloading or loading vocab file: failed to download", "harmony-vocabulary"),
+    ("ValueError: Attempted to assign 1024 multimodal tokens to 1000 placeholders", "media-tokens-unlike-places"),
+    ("NotImplementedError: FooForCausalLM does not support pipeline parallel", "pipeline-not-supported"),
+    ("torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (10.0.0.2, 29500)", "workers-cannot-connect"),
+    ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method", "forked-after-cuda"),
+    ("x No solution found when resolving dependencies:", "packages-conflict"),
+    ("WARNING Sequence group 0 is preempted by PreemptionMode.RECOMPUTE because there is not enough KV cache space.", "preemption"),
+    ("RuntimeError: the provided PTX was compiled with an unsupported toolchain.", "driver-too-old"),
+    ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "no-kernel-image"),
+    ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "toolkit-unlike-headers"),
+    ("RuntimeError: SM 12.x requires CUDA >= 12.9", "toolkit-unlike-headers"),
+    ("RuntimeError: operator torchvision::nms does not exist", "other-build"),
+    ("torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29500, EADDRINUSE", "port-taken"),
+    ("ValueError: Chunked MM input disabled but max_tokens_per_mm_item (16384) is larger than max_num_batched_tokens (8192).", "batch-width-refused"),
+    ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx", "illegal-access"),
 ])  # fmt: skip
 def test_what_documents_and_the_engines_own_texts_say(line: str, expect: str) -> None:
     assert explained(line).causes[0].id == expect

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import tarfile
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 from pod.contract import Desktop, KvStore, Manifest, Swap
+from pod.publication import payload_path, unsigned, verify
 from pod.supervisor.publishing import action_between
 from pod.supervisor.state import Target
 from pod.supervisor.views import restart_s
@@ -19,8 +22,11 @@ from compiler.deploy.publish.followers import Follower, Forecast
 from compiler.deploy.publish.forecast_text import forecast_words
 from compiler.deploy.publish.pods import PodClient, Report, Unseen, report_of
 from compiler.deploy.publish.refusals import EndpointBusy, NeedsNewPod, WentBack
-from compiler.deploy.publish.release import differences
+from compiler.deploy.publish.release import differences, release_of
 from compiler.deploy.publish.waiting import Aim, ending
+from compiler.load import data_root, image_files
+from compiler.pipeline import compiled
+from tests.support import specset
 from tests.unit.pod.manifests import example_manifest, with_launch
 
 OLD = example_manifest()
@@ -171,3 +177,28 @@ def test_differences_name_routes_and_values() -> None:
     assert differences(OLD, part(bridge={"ping_s": 5.0})(OLD)) == ["bridge.ping_s: 15.0 -> 5.0"]
     assert differences(OLD, with_launch(OLD, argv=(*OLD.engine.launch.argv, "--x", "1"))) == ["engine.launch.argv: nothing -> --x 1"]
     assert differences(OLD, OLD) == []
+
+
+def test_an_image_that_installs_at_boot_finds_its_payload_in_the_repository() -> None:
+    files = image_files(data_root())
+    specs = specset("nemotron-ada", {"profile": {"container.prebaked": False, "publish": {"repo": "me/pods", "reason": "To be followed."}}})
+    bundle = compiled(specs, files).bundle
+    assert bundle is not None
+    release = release_of(bundle, files)
+    payload = bundle.by_path()["payload.tar.bz2"]
+    assert release.files[payload_path(payload.sha256)] == payload.content
+    assert release.runtime is not None and release.runtime != payload.sha256
+    publication = release.publication(1, "idle", 1.0, "")
+    assert verify(unsigned(publication), (), allow_unsigned=True) == publication
+
+
+def test_the_runtimes_payload_changes_with_the_runtime_alone() -> None:
+    files = image_files(data_root())
+    one, other = (compiled(specset("tiny-cpu", {"profile": changes}), files).bundle for changes in ({}, {"bridge.ping": 7.0}))
+    assert one is not None and other is not None
+    first, second = release_of(one, files), release_of(other, files)
+    assert first.runtime == second.runtime and first.manifest != second.manifest
+    assert release_of(one, {**files, "runtime/pod/__init__.py": b"# another\n"}).runtime != first.runtime
+    with tarfile.open(fileobj=io.BytesIO(first.files[payload_path(first.runtime or "")]), mode="r:bz2") as archive:
+        names = archive.getnames()
+    assert "runtime/pod/__main__.py" in names and all(name.startswith("runtime/pod/") for name in names)
