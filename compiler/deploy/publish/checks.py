@@ -42,6 +42,7 @@ def checked_key(plan: Plan, environ: Mapping[str, str]) -> SigningKey | None:
 
 def refuse_what_hurts(profile: str, forecasts: Sequence[Forecast], when: When, *, now: bool, for_new_pods: bool) -> None:
     """Raises NeedsNewPod, WentBack or EndpointBusy; what is only for new pods hurts nobody."""
+    forecasts = [f for f in forecasts if not f.astray]
     if not for_new_pods:
         if impossible := [f for f in forecasts if f.effect is Effect.POD]:
             names = ", ".join(f.follower.name for f in impossible)

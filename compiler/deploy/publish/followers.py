@@ -37,13 +37,14 @@ class Follower:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Forecast:
     """What one pod will do with a release. `effect` is None where its manifest is not known. `failed_before` says why it went back from
-    this very manifest once, so that it refuses it now."""
+    this very manifest once, so that it refuses it now; `astray` why it will not see what is published here."""
 
     follower: Follower
     effect: Effect | None
     outage: Outage | None
     runtime: bool
     failed_before: str = ""
+    astray: str = ""
 
     @property
     def busy(self) -> int:
@@ -86,7 +87,17 @@ def forecast(follower: Follower, release: Release, published: Manifest | None, u
     effect = effect_between(old, release.manifest, report.engine if report else None)
     outage = (_measured(report) or usual()) if effect is Effect.ENGINE else None
     failed = report.quarantined.get(release.manifest.sha256(), "") if report else ""
-    return Forecast(follower, effect, outage, report is not None and release.runtime not in (None, report.runtime), failed)
+    return Forecast(follower, effect, outage, report is not None and release.runtime not in (None, report.runtime), failed, _astray(old, release.manifest))
+
+
+def _astray(old: Manifest, new: Manifest) -> str:
+    """Why a pod that runs `old` does not look where `new` is published; empty when it does."""
+    now, wanted = old.supervisor.follow, new.supervisor.follow
+    if now is None:
+        return "it follows nothing: deploy the pod anew"
+    if wanted is not None and (now.repo, now.path) != (wanted.repo, wanted.path):
+        return f"it follows {now.repo}/{now.path}: publish there once, or deploy the pod anew"
+    return ""
 
 
 def _measured(report: Report | None) -> Outage | None:

@@ -46,6 +46,8 @@ def forecast_words(f: Forecast, when: When) -> str:
     if isinstance(seen, Unseen):
         return f"cannot be seen: {seen.reason}" + (f"; by what was published: {f.effect}" if f.effect else "")
     now = f"{seen.state}, {f'publication {seen.sequence}' if seen.sequence else 'the manifest of its image'} in force"
+    if f.astray:
+        return f"{now} -> will not see it: {f.astray}"
     if f.failed_before:
         return f"{now} -> refuses it, for it failed there before: {f.failed_before}"
     deed = "not known: its manifest cannot be read" if f.effect is None else str(f.effect)

@@ -75,8 +75,8 @@ def _followed(forecast: Forecast, aim: Aim, poll_s: float, clock: Clock, pace: P
     pod = forecast.follower
     if pod.away:
         return Ending(pod.name, "later", "it is stopped and takes it over at its next start")
-    if isinstance(pod.seen, Unseen):
-        return Ending(pod.name, "unknown", pod.seen.reason)
+    if isinstance(pod.seen, Unseen) or forecast.astray:
+        return Ending(pod.name, "unknown", forecast.astray or (pod.seen.reason if isinstance(pod.seen, Unseen) else ""))
     deadline = clock.time() + poll_s + TAKING_S + (RESTART_S if forecast.effect in (Effect.ENGINE, None) else 0.0)
     last_word, told = clock.time(), ""
     while True:

@@ -136,3 +136,13 @@ def test_clients_notice_nothing_of_a_bridge_reload(publish: Publisher, pod: Pod)
         thread.join()
     assert answers and set(answers) == {200}
     assert ENDPOINT_KEY not in pod.log.read_text()
+
+
+def test_a_pod_that_follows_nothing_is_told_of_at_once(publish: Publisher, tmp_path: Path, hub: Hub) -> None:
+    (tmp_path / "deaf").mkdir()
+    deaf = following()
+    deaf = dataclasses.replace(deaf, supervisor=dataclasses.replace(deaf.supervisor, follow=None))
+    with living(tmp_path / "deaf", deaf, hub.env()) as pod:
+        pod.serves()
+        ended = publish(with_bridge(following(), port=deaf.bridge.port), endpoints=where(pod))
+        assert ended.code == 4 and "DPL070" in ended.err and "it follows nothing: deploy the pod anew" in ended.out
