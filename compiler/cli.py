@@ -298,6 +298,8 @@ def lock(profile: Profile, specs: Specs = [], only_specs: OnlySpecs = False, as_
 def image(
     profile: Profile, out: Out = Path("build"), tag: Annotated[str | None, typer.Option("--tag", help="Tag instead of the plan's.")] = None,
     network: Annotated[str | None, typer.Option("--network", help="Network of the build's containers, for instance host.")] = None,
+    base: Annotated[str | None, typer.Option("--base", help="An image to start from instead of the profile's base, such as a mirror's.", show_default=False)] = None,
+    push: Annotated[str | None, typer.Option("--push", help="Send it to a registry under this name, and keep its digest in the lock.", show_default=False)] = None,
     specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Build the profile's container image with a Docker engine, from the bundle that `build` writes first.
@@ -307,8 +309,10 @@ def image(
       podwright image nemotron-ada
 
       podwright image tiny-cpu --tag me/tiny:1
+
+      podwright image nemotron-ada --push ghcr.io/me/pod
     """
-    from compiler.deploy.command import run_image
+    from compiler.deploy.command import Push, run_image
     from compiler.pipeline import compiled
 
     store = spec_store(specs, only_specs)
@@ -317,7 +321,8 @@ def image(
     if result.bundle is None:
         refuse(list(result.diagnostics), store, as_json)
     written(result.bundle, out / profile)
-    raise typer.Exit(run_image(result.plan, out / profile, tag=tag, network=network, as_json=as_json))
+    wanted = Push(push, specset, store.roots[0]) if push else None
+    raise typer.Exit(run_image(result.plan, out / profile, tag=tag, network=network, as_json=as_json, base=base, push=wanted))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,15 @@ from compiler.plan import Plan
 from compiler.schema.specset import SpecSet
 
 OK, FAILED = 0, 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Push:
+    """Where an image is to be pushed, and the specs whose lock in `folder` is to hold its digest."""
+
+    target: str
+    specs: SpecSet
+    folder: Path
 
 
 def run_lock(specs: SpecSet, folder: Path, *, as_json: bool) -> int:
@@ -39,11 +49,14 @@ def run_lock(specs: SpecSet, folder: Path, *, as_json: bool) -> int:
     return OK if result.complete else FAILED
 
 
-def run_image(plan: Plan, bundle: Path, *, tag: str | None, network: str | None, as_json: bool) -> int:
-    """Build the image of a bundle with the Docker engine of this machine, showing each step."""
+def run_image(plan: Plan, bundle: Path, *, tag: str | None, network: str | None, as_json: bool, base: str | None = None, push: Push | None = None) -> int:
+    """Build the image of a bundle with the Docker engine of this machine, showing each step; with `push` send it to a registry."""
     from compiler.deploy.image import BuildEvent, build_image
+    from compiler.deploy.push import locked_image, push_image, push_name
 
+    pushed, is_locked = None, False
     try:
+        name = push_name(push.target, plan.image.name) if push else None
         with _status() as say:
 
             def show(event: BuildEvent) -> None:
@@ -51,11 +64,14 @@ def run_image(plan: Plan, bundle: Path, *, tag: str | None, network: str | None,
                 if event.kind != "output" or sys.stderr.isatty():
                     say(f"{place}{event.text}")
 
-            built = build_image(plan, bundle, tag=tag, on_event=show, network=network)
+            built = build_image(plan, bundle, tag=tag or name, on_event=show, network=network, base_override=base)
+            if push and name:
+                pushed = push_image(built.tag, name, say)
+                is_locked = locked_image(push.specs, pushed, push.folder, datetime.datetime.now(datetime.UTC).date().isoformat())
     except DeployError as failure:
         return _failed(failure, as_json=as_json)
     if as_json:
-        print_json(built.to_json())
+        print_json(built.to_json() | ({"pushed": pushed.reference, "digest": pushed.digest, "locked": is_locked} if pushed else {}))
         return OK
     for layer in built.layers:
         if layer.size_bytes >= 1_000_000:
@@ -63,7 +79,17 @@ def run_image(plan: Plan, bundle: Path, *, tag: str | None, network: str | None,
     for warning in built.warnings:
         print(f"  warning: {warning}", file=sys.stderr)
     print(f"{built.tag}: {built.size_bytes / 1e9:.2f} GB in {built.seconds:.0f} s, {built.id}")
+    if pushed and push:
+        print(f"pushed: {pushed.reference}")
+        print(in_the_lock(plan.profile, pushed.name, push.folder, is_locked))
     return OK
+
+
+def in_the_lock(profile: str, name: str, folder: Path, is_locked: bool) -> str:
+    """What is left to do until pods of the profile start from an image."""
+    if is_locked:
+        return f"{folder / 'locks' / f'{profile}.yaml'} has its digest; pods of {profile} start from it"
+    return f"to start pods of {profile} from it, write `container: {{name: {name}}}` into the profile, then run the same command again"
 
 
 @contextmanager

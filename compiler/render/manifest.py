@@ -38,7 +38,8 @@ def _pod(plan: Plan) -> contract.Pod:
     image, hardware = plan.image, plan.hardware
     desktop = contract.Desktop(plan.desktop.port, plan.desktop.password_env) if plan.desktop else None
     return contract.Pod(
-        image=image.reference, recipe=image.recipe, prebaked=image.prebaked, distribution=image.distribution, release=image.release,
+        # A built image holds its manifest, so its own digest cannot be in it: the lock would change what the image was built for.
+        image=image.name if image.prebaked else image.reference, recipe=image.recipe, prebaked=image.prebaked, distribution=image.distribution, release=image.release,
         venv=image.venv, gpus=hardware.count, gpu_name=hardware.name, compute_capability=hardware.compute_capability,
         min_driver=hardware.min_driver, disk_gb=plan.storage.container_disk_gb, ports=tuple(map(str, plan.network.ports)),
         phases=plan.bootstrap_phases, desktop=desktop,

@@ -59,9 +59,10 @@ class Story:
         assert isinstance(seen, Report), seen
         return seen
 
-    def engine_pid(self) -> str:
-        """The engine's process in the container."""
-        return docker("exec", self.desk.container(), "pgrep", "-of", "vllm serve").strip()
+    def engine(self) -> str:
+        """The engine's command line, with its process's number in front."""
+        look = "for p in /proc/[0-9]*; do c=$(tr '\\0' ' ' <$p/cmdline 2>/dev/null); case $c in */vllm\\ serve*) echo \"${p#/proc/} $c\"; break;; esac; done"
+        return docker("exec", self.desk.container(), "bash", "-c", look).strip()
 
 
 def reasoned(value: object) -> dict[str, object]:
@@ -109,24 +110,24 @@ def test_a_pod_is_deployed_and_proves_that_it_serves(story: Story) -> None:
 
 
 def test_a_publish_that_reloads_the_bridge(story: Story) -> None:
-    before = story.engine_pid()
+    before = story.engine()
     story.edited(bridge={"mode": "translate", "ping": 7})
     ran = story.publish("pings")
     assert ran.code == 0, ran.err[-4000:]
     assert ran.json["forecast"][0]["effect"] == "bridge reload" and ran.json["pods"][0]["end"] == "serving"
     report = story.report()
-    assert (report.state, report.sequence) == ("serving", 1) and story.engine_pid() == before
+    assert (report.state, report.sequence) == ("serving", 1) and story.engine() == before
 
 
 def test_a_publish_that_restarts_the_engine(story: Story) -> None:
-    before = story.engine_pid()
+    before = story.engine()
     story.edited(bridge={"mode": "translate", "ping": 7}, settings={"max_num_seqs": reasoned(32)})
     ran = story.publish("fewer at once")
     assert ran.code == 0, ran.err[-4000:]
     assert ran.json["forecast"][0]["effect"] == "engine restart" and ran.json["pods"][0]["end"] == "serving"
     report = story.report()
-    assert (report.state, report.sequence) == ("serving", 2) and story.engine_pid() != before
-    assert "--max-num-seqs 32" in docker("exec", story.desk.container(), "ps", "-o", "args", "-p", story.engine_pid())
+    assert (report.state, report.sequence) == ("serving", 2) and story.engine() != before
+    assert "--max-num-seqs 32" in story.engine() and "--max-num-seqs 64" in before
 
 
 def test_a_publish_that_cannot_start_goes_back(story: Story) -> None:
