@@ -93,6 +93,19 @@ def test_compiled_graphs_travel_from_one_pod_to_the_next(tmp_path: Path, hub: Hu
             assert pod.end() == 0
 
 
+def test_the_engines_of_a_swap_set_compile_apart(tmp_path: Path, hub: Hub) -> None:
+    caches = {name: CompileCache("me/graphs", f"k-{name}", {"model": name, "gpu": "none"}) for name in ("p", "q")}
+    manifest = manifest_for("--compile", compile_caches=caches)
+    swapped = dataclasses.replace(manifest, swap=Swap((dataclasses.replace(manifest.engine, name="q", served_names=("q",)),), False))
+    with living(tmp_path, swapped, {**environ(hub, tmp_path), "API_KEY": "k3y-that-seals-for-tests"}) as pod:
+        for count, name in enumerate(("p", "q"), 1):
+            pod.until(lambda s, count=count: sum(m.startswith("published") for m in kinds(pod, "compile-cache")) == count, f"{name} published")  # type: ignore[misc]
+            assert pod.serves()["engine"]["name"] == name
+            assert (tmp_path / "state" / "logs" / "engine.log").read_text().count("compiled graphs made") == count
+            pod.ask("POST", "/swap", b'{"model": "q"}')
+    assert len(list((tmp_path / "compiled").glob("compile-*"))) == 2
+
+
 def test_without_a_key_that_can_seal_nothing_is_restored_or_published(tmp_path: Path, hub: Hub) -> None:
     manifest = manifest_for("--compile", compile_caches={"p": CompileCache("me/graphs", "k", {"model": "m", "gpu": "none"})})
     with living(tmp_path, manifest, {**environ(hub, tmp_path), "API_KEY": "short"}) as pod:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pod.contract import ConfigPatch, Fetch, Manifest, ScriptPatch
+from pod.patches.upgrades import Upgrade, add, note_of, read
 
 from tests.hub_server import Hub, hub_server
-from tests.unit.pod.living import RUNTIME, Pod, free_port, living, toy_manifest
+from tests.unit.pod.living import RUNTIME, TOY, Pod, free_port, living, toy_manifest
 from tests.unit.pod.manifests import with_launch
 from tests.unit.pod.patches.engines import FILES, content, engine
 
@@ -78,3 +80,32 @@ def test_a_repair_that_must_not_be_made_is_fatal_with_its_reason(tmp_path: Path,
         status = pod.until(lambda s: s["state"] == "fatal", "fatal")
         assert status["fatal"]["code"] == "patch" and cause in status["fatal"]["cause"]
         assert content(tmp_path / "site") == FILES
+
+
+def test_a_distribution_with_which_the_engine_does_not_start_is_taken_back_and_the_pod_serves(tmp_path: Path, hub: Hub) -> None:
+    """As the bootstrap leaves it: version 2.0 of something in place of 1.0, its imports right, and an engine that ends with it."""
+    site, install, picky = tmp_path / "site", tmp_path / "install.sh", tmp_path / "picky.py"
+    (site / "thing-2.0.dist-info").mkdir(parents=True)
+    metadata = "Metadata-Version: 2.1\\nName: thing\\nVersion: %s\\n"
+    (site / "thing-2.0.dist-info/METADATA").write_text(metadata.encode().decode("unicode_escape") % "2.0")
+    install.write_text(f'#!/bin/bash\ncd "{site}"; mv thing-*.dist-info "thing-${{2##*==}}.dist-info"\nprintf "{metadata}" "${{2##*==}}" >thing-*/METADATA\nenv >"{tmp_path}/seen"\n')
+    install.chmod(0o755)
+    picky.write_text(f"import importlib.metadata as m, runpy, sys\nif m.version('thing') != '1.0': sys.exit(7)\nrunpy.run_path({TOY!r}, run_name='__main__')\n")
+    add(note_of({"PODWRIGHT_ROOT": str(tmp_path / "root")}), (str(install), sys.executable), Upgrade("thing", "1.0", "2.0"))
+    manifest = manifest_for()
+    manifest = with_launch(manifest, argv=(sys.executable, str(picky), *manifest.engine.launch.argv[2:]))
+    with living(tmp_path, manifest, {**environ(hub, tmp_path), "PODWRIGHT_ROOT": str(tmp_path / "root")}) as pod:
+        status = pod.serves()
+        assert said(pod, "upgrade") == ["no engine has served since thing 2.0 in place of 1.0: taken back, once, and started again",
+                                        "thing==1.0 is back; the engine did not start with 2.0"]  # fmt: skip
+        assert status["restarts"]["engine"] == [] and pod.complete()[0] == 200
+    assert "k3y-for-tests" not in (tmp_path / "seen").read_text() and "HF_TOKEN" not in (tmp_path / "seen").read_text()
+    assert [row.state for row in read(note_of({"PODWRIGHT_ROOT": str(tmp_path / "root")})).rows] == ["tried"]
+
+
+def test_a_start_that_serves_settles_what_was_replaced(tmp_path: Path, hub: Hub) -> None:
+    note = note_of({"PODWRIGHT_ROOT": str(tmp_path / "root")})
+    add(note, ("false",), Upgrade("thing", "1.0", "2.0"))
+    with living(tmp_path, manifest_for(), {**environ(hub, tmp_path), "PODWRIGHT_ROOT": str(tmp_path / "root")}) as pod:
+        pod.serves()
+        assert [row.state for row in read(note).rows] == ["proved"] and said(pod, "upgrade") == []

@@ -66,7 +66,7 @@ def advance(turn: Turn) -> None:
 def _served(turn: Turn, change: Change) -> None:
     state, target = turn.state, change.target
     before = state.good
-    turn.set(change=None, serving=True, engine_up=True, target=target, good=target, fatal=None, phase="", detail="", load=Load(),
+    turn.set(change=None, serving=True, engine_up=True, target=target, good=target, fatal=None, phase="", detail="", load=Load(), upgrades=(),
              good_before=before if before and before.sha != target.sha else state.good_before)  # fmt: skip
     turn.record("serving", f"{target.engine} serves, {turn.now - change.began:.1f} s after the {change.kind} began",
                 engine=target.engine, manifest=target.sha[:12], seconds=round(turn.now - change.began, 3))  # fmt: skip
@@ -87,6 +87,8 @@ def failed(turn: Turn, change: Change, done: StepDone) -> None:
     turn.set(change=None, phase="", detail="")
     if done.kind == "sick-host":
         end_of_road(turn, "sick-host", done.detail, done.fix or "delete this pod and create it again on another host")
+    elif done.kind in CRASHES and turn.state.upgrades:
+        _take_back(turn, change, done)
     elif change.kind in ("reload", "swap"):
         _went_wrong(turn, change, done)
     elif done.kind in CRASHES:
@@ -95,6 +97,14 @@ def failed(turn: Turn, change: Change, done: StepDone) -> None:
         tries = turn.state.fatal.tries if turn.state.fatal else 0
         wait = min(RETRY_S * 2**tries, RETRY_MAX_S)
         stuck(turn, Fatal(done.kind, done.detail, done.fix, turn.now + wait if done.kind in PASSING else None, tries + 1), change.target)
+
+
+def _take_back(turn: Turn, change: Change, done: StepDone) -> None:
+    """A distribution was replaced before this first start: without it, once, before anything else is blamed."""
+    upgrades = ", ".join(turn.state.upgrades)
+    turn.set(upgrades=())
+    turn.record("upgrade", f"no engine has served since {upgrades}: taken back, once, and started again")
+    begin(turn, "restart", change.target, f"{done.step}: {done.detail}", steps=("stop", "take-back", "prepare", "start", "prove"))
 
 
 def _went_wrong(turn: Turn, change: Change, done: StepDone) -> None:

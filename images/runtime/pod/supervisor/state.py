@@ -10,7 +10,7 @@ from pod.levers import Lever
 
 Name = Literal["booting", "serving", "reloading", "swapping", "draining", "degraded", "fatal"]
 Kind = Literal["boot", "reload", "swap", "restart", "rollback"]
-Step = Literal["pause", "secrets", "argv", "weights", "drain", "stop", "prepare", "start", "prove"]
+Step = Literal["pause", "secrets", "argv", "weights", "drain", "stop", "prepare", "start", "prove", "take-back"]
 
 # Which steps make up a change, in order. Everything before `drain` happens while the engine before goes on serving.
 STEPS: dict[Kind, tuple[Step, ...]] = {
@@ -123,7 +123,8 @@ class State:
     """Everything that decides what happens next.
 
     `target` is in force; `good` the last one that was proved by a generation; `quarantined` maps hashes of manifests that
-    failed to why. `serving` is true between a passed proof and the end of that engine.
+    failed to why. `serving` is true between a passed proof and the end of that engine. `upgrades` are distributions that were replaced
+    in this container and with which no engine has served yet.
     """
 
     target: Target
@@ -154,6 +155,7 @@ class State:
     notice: str = ""
     stopping: bool = False
     spend_ended: bool = False
+    upgrades: tuple[str, ...] = ()
 
     def but(self, **changes: Any) -> State:
         """This state with other fields."""

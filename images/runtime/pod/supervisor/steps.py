@@ -18,6 +18,7 @@ from pod.contract import Manifest
 from pod.folders import StateFolder
 from pod.hub import child as hub_child
 from pod.launch import LaunchError, LaunchPlan, host_env, launch_plan
+from pod.patches import upgrades
 from pod.patches.job import Job
 from pod.patches.outcomes import Applied, Refused, of_line
 from pod.strict_json import encoded
@@ -45,6 +46,8 @@ ARGV_S = 180.0
 DOWNLOAD_S = 48 * 3600.0
 # Bounds all repairs of one engine: each script has its own, shorter bound, and may fetch itself first.
 PATCHES_S = 900.0
+# Bounds bringing back a replaced distribution: one installation has 1,800 s, and there are few.
+TAKE_BACK_S = 3600.0
 # Bounds the start of an LMCache server, which only allocates host memory.
 KV_STORE_S = 60.0
 # Between two looks at the shared memory and the sockets of an engine that starts: it may end before it serves, and again and again.
@@ -82,6 +85,7 @@ class Steps:
             "pause": lambda: asyncio.sleep(grace_s), "secrets": lambda: self._secrets(target), "argv": lambda: self._argv(target),
             "weights": lambda: self.weights(target, lambda text: self._tell(Progress("download", text))), "drain": lambda: self._drain(target),
             "stop": self.stop, "prepare": lambda: self._prepare(target), "start": lambda: self._start(target), "prove": lambda: self._prove(target),
+            "take-back": lambda: self._take_back(target),
         }  # fmt: skip
         return doers[step]()
 
@@ -218,6 +222,21 @@ class Steps:
         if ended.code != 0:
             raise StepFailed("patch", hub_child.vanished(ended.code, ended.errors).detail)
 
+    async def _take_back(self, target: Target) -> None:
+        """Bring back what the bootstrap has replaced. Where that fails the start is tried all the same, and fails by itself."""
+        environ = {**self._plan(target).env, "PYTHONPATH": self._environ.get("PYTHONPATH", "")}
+        try:
+            ended = await self._workers.run([sys.executable, "-m", "pod.patches", "take-back"], environ, limit_s=TAKE_BACK_S)
+        except TimeoutError:
+            self._note("upgrade", f"nothing could be brought back within {TAKE_BACK_S:.0f} s", applied=False)
+            return
+        outcomes = [outcome for line in ended.lines if (outcome := of_line(line)) is not None]
+        for outcome in outcomes:
+            text = outcome.reason if isinstance(outcome, Refused) else f"{outcome.name} {outcome.detail}"
+            self._note("upgrade", text, applied=isinstance(outcome, Applied))
+        if not outcomes:
+            self._note("upgrade", hub_child.vanished(ended.code, ended.errors).detail, applied=False)
+
     async def kv_store(self, target: Target) -> None:
         """Start the LMCache server that the engine needs, and stop one that it does not."""
         store, running = target.manifest.kv_store, self._children.of("kv-store")
@@ -281,6 +300,7 @@ class Steps:
         if warm_up.expect is not None and warm_up.expect.casefold() not in result.text.casefold():
             raise StepFailed("wrong-answer", f"asked to continue {warm_up.prompt!r}, it said {result.text[:80]!r} and not {warm_up.expect!r}")
         await self._noted_files()
+        await asyncio.to_thread(upgrades.settle, upgrades.note_of(self._environ))
         self._note("proved", f"a generation was answered in {result.seconds:.1f} s", seconds=round(result.seconds, 3))
 
     def engine_key(self, manifest: Manifest) -> str | None:

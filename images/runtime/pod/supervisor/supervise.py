@@ -18,6 +18,7 @@ from pod.folders import StateFolder
 from pod.journal.journal import Journal
 from pod.journal.redact import Redactor, secret_values
 from pod.levers import LeverError
+from pod.patches import upgrades
 from pod.supervisor.loop import Supervisor
 from pod.supervisor.memory import keep_manifest, restored, taken_of, target_of
 from pod.supervisor.state import Fatal, State, Target
@@ -78,4 +79,5 @@ def _ready(state: State, folder: StateFolder) -> State:
     running = folders.read_json(folder.runtime_file)
     runtime = str(running["sha256"]) if running.get("path") == os.environ.get("PYTHONPATH") and running.get("sha256") else None
     refused = tuple(folders.read_json(folder.refused_runtimes_file))
-    return state.but(runtime=runtime, runtime_refused=tuple(dict.fromkeys((*state.runtime_refused, *refused))))
+    replaced = tuple(map(str, upgrades.read(upgrades.note_of(os.environ)).unproved()))
+    return state.but(runtime=runtime, runtime_refused=tuple(dict.fromkeys((*state.runtime_refused, *refused))), upgrades=replaced)

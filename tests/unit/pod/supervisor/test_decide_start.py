@@ -195,3 +195,47 @@ def test_the_end_stops_everything_once() -> None:
     assert not history.happens(StopWanted("SIGTERM")).did(StopAll)
     assert not history.engine_dies(0).did(RunStep)
     assert not history.passes(100).effects
+
+
+UPGRADE = "transformers 5.16.1 in place of 5.15.1"
+
+
+def upgraded() -> History:
+    history = History()
+    history.state = history.state.but(upgrades=(UPGRADE,))
+    return history.begins().done("secrets", "weights", "stop", "prepare")
+
+
+def test_a_replaced_distribution_is_taken_back_before_a_first_start_counts_as_failed() -> None:
+    history = upgraded().engine_dies(1)
+    assert history.step == "stop" and history.state.restarts == () and history.state.upgrades == ()
+    assert f"no engine has served since {UPGRADE}: taken back, once, and started again" in history.journal
+    history.done("stop", "take-back", "prepare", "start", "prove")
+    assert history.state.name == "serving"
+
+
+def test_it_is_taken_back_once_and_then_a_crash_is_a_crash() -> None:
+    history = upgraded().engine_dies(1).done("stop", "take-back", "prepare").engine_dies(1)
+    assert [r.had_served for r in history.state.restarts] == [False]
+    history.done("stop", "pause", "prepare", "start", "prove").engine_dies(1)
+    assert history.steps_begun.count("take-back") == 1
+
+
+@pytest.mark.parametrize("kind", ["wrong-answer", "no-answer"])
+def test_an_engine_that_answers_badly_with_it_has_not_started(kind: str) -> None:
+    history = upgraded().done("start").fails("prove", kind)
+    history.done("stop", "take-back")
+    assert history.step == "prepare"
+
+
+def test_what_has_served_once_is_never_taken_back() -> None:
+    history = upgraded().done("start", "prove").engine_dies(1)
+    assert history.state.upgrades == () and history.state.name == "reloading"
+    history.done("stop", "pause", "prepare").engine_dies(1)
+    assert "take-back" not in history.steps_begun
+
+
+@pytest.mark.parametrize("kind", ["no-program", "port-taken", "sick-host"])
+def test_what_has_nothing_to_do_with_it_takes_nothing_back(kind: str) -> None:
+    history = upgraded().fails("start", kind)
+    assert history.state.name == "fatal" and "take-back" not in history.steps_begun
