@@ -85,10 +85,10 @@ class Bridge(Reasoned):
 class Watchdog(Reasoned):
     """Probes of a serving engine."""
 
-    probe_interval: Seconds = Field(30.0, description="Pause between generation probes.")
-    probe_timeout: Seconds = Field(90.0, description="A probe that takes longer has failed. A prefill above 100K tokens can hold the scheduler for 130 to 170 s.")
+    probe_interval: Seconds = Field(30.0, description="Without a request and without a sign of life for this long, the engine is asked for a generation.")
+    probe_timeout: Seconds = Field(90.0, description="Patience: requests inside, and no counter or gauge of the engine has moved for this long, is a wedge. A prefill moves them with every step, however long it takes as a whole; a single step must be shorter.")
     probe_tokens: Annotated[int, Field(gt=0)] = Field(24, description="Tokens that a probe generates.")
-    failures_before_restart: Annotated[int, Field(gt=0)] = Field(2, description="Failed probes in a row, while HTTP answers, that mean a wedge.")
+    failures_before_restart: Annotated[int, Field(gt=0)] = Field(2, description="Missed generations in a row, while idle and HTTP answers, that mean a wedge; never fewer than two.")
     grace_probes: Annotated[int, Field(ge=0)] = Field(3, description="First probes after a start that never count.")
     boot_stall: Seconds = Field(1800.0, description="A start that takes longer without loading the model is reported.")
     crash_loop_restarts: Annotated[int, Field(gt=0)] = Field(3, description="Restarts during a start that mean a crash loop.")
