@@ -77,6 +77,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_end, number)
+        # Children inherit it: a bridge that is told of new settings before it listens to signals reads them anyway, and must not die of it.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._introduce()
         await self._listen()
         self._adopt()

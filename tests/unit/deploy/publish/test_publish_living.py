@@ -57,6 +57,7 @@ def test_a_bridge_reload_an_engine_restart_and_a_new_runtime(publish: Publisher,
     assert first.code == 0, first.err
     assert first.json["forecast"][0]["effect"] == "bridge reload" and first.json["forecast"][0]["new_runtime"]
     assert "hands over to the new runtime, the engine goes on" in first.err
+    assert "the bridge ended" not in pod.log.read_text(), "a bridge that is just starting survives being told of new settings"
     assert first.json["pods"][0]["end"] == "serving"
     engine = pod.status()["engine_pid"]
 
