@@ -70,6 +70,9 @@ class DockerProvider:
         """There are none."""
         return None
 
+    def registry_credential(self, name: str, username: str, password: str) -> None:
+        """The engine has its own: `docker login`."""
+
     def charges(self, pod_id: str, since: float) -> None:
         """Nothing is billed."""
 

@@ -237,6 +237,11 @@ class Provider(Protocol):
         """Names of the secrets that a pod can be given."""
         ...
 
+    def registry_credential(self, name: str, username: str, password: str) -> str | None:
+        """The id of the credential of that name for private images, made where there is none. Nobody can read it again, so a name stands
+        for one password. None where images are not pulled with such a thing."""
+        ...
+
     def charges(self, pod_id: str, since: float) -> list[Charge] | None:
         """What a pod cost since then, from the provider's own records."""
         ...

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from compiler.deploy.answers import mapping, text
 from compiler.deploy.http_api import ApiClient
 from compiler.deploy.provider import Pod
+from compiler.deploy.provider_errors import Garbled
 from compiler.deploy.runpod_common import PROXY
 
 
@@ -26,3 +31,12 @@ class RunpodTransport:
     def close(self) -> None:
         """Close connections."""
         self.api.close()
+
+
+def kept_registry(api: ApiClient, path: str, there: Iterable[Mapping[str, Any]], name: str, username: str, password: str) -> str:
+    """A registry credential by its name: the one that exists, else a new one. Its host is in the images' names."""
+    found = next((text(row.get("id")) for row in there if text(row.get("name")) == name), None)
+    made = found or text(mapping(api.send("POST", path, body={"name": name, "username": username, "password": password}, again=False).body).get("id"))
+    if made is None:
+        raise Garbled("RunPod's answer to a registry credential that was created has no id")
+    return made

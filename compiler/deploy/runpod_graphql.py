@@ -183,6 +183,10 @@ class RunpodGraphql(RunpodTransport):
         """None: GraphQL can create and delete secrets, and not list them."""
         return None
 
+    def registry_credential(self, name: str, username: str, password: str) -> str | None:
+        """Raises Unsupported: credentials are kept by REST."""
+        raise Unsupported("GraphQL is not asked for registry credentials", fix="Leave --transport out.")
+
     def charges(self, pod_id: str, since: float) -> list[Charge] | None:
         """None: GraphQL has no billing records."""
         return None

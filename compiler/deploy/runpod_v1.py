@@ -24,7 +24,7 @@ from compiler.deploy.provider import (
     Wanted,
 )
 from compiler.deploy.provider_errors import Garbled, Missing, Refused, ServerFailed, Unsupported
-from compiler.deploy.runpod_base import RunpodTransport
+from compiler.deploy.runpod_base import RunpodTransport, kept_registry
 from compiler.deploy.runpod_common import TRANSIENT, container_fields
 from compiler.targets.runpod import v1
 
@@ -116,6 +116,10 @@ class RunpodV1(RunpodTransport):
     def secret_names(self) -> frozenset[str] | None:
         """None: v1 cannot list secrets."""
         return None
+
+    def registry_credential(self, name: str, username: str, password: str) -> str:
+        """The id of the account's registry credential of that name."""
+        return kept_registry(self.api, "containerregistryauth", rows(self.api.get("containerregistryauth")), name, username, password)
 
     def charges(self, pod_id: str, since: float) -> list[Charge] | None:
         """None: v1's billing has no record of one pod by the hour that was seen."""

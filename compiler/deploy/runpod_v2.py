@@ -21,7 +21,7 @@ from compiler.deploy.provider import (
     Wanted,
 )
 from compiler.deploy.provider_errors import Forbidden, Garbled, Invalid, Missing, ProviderError
-from compiler.deploy.runpod_base import RunpodTransport
+from compiler.deploy.runpod_base import RunpodTransport, kept_registry
 from compiler.deploy.runpod_common import CLOUDS, argv_of, placed, stock, stored_args, v2_fields
 
 BASE_URL = "https://api.runpod.io"
@@ -119,6 +119,10 @@ class RunpodV2(RunpodTransport):
         except (Missing, Forbidden):
             return None
         return frozenset(name for row in found if (name := text(row.get("name"))))
+
+    def registry_credential(self, name: str, username: str, password: str) -> str:
+        """The id of the account's registry credential of that name."""
+        return kept_registry(self.api, "/v2/registries", self._all("/v2/registries", "registries"), name, username, password)
 
     def charges(self, pod_id: str, since: float) -> list[Charge]:
         """Hourly records of what the pod cost."""
