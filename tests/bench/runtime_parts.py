@@ -22,7 +22,7 @@ from compiler.artifact import written
 from compiler.deploy.local.environment import engine_environment
 from compiler.deploy.local.own import pod_environment
 from compiler.deploy.local.places import Places
-from compiler.deploy.local.ports import Ports, chosen_ports
+from compiler.deploy.local.ports import Reservations, chosen_ports
 from compiler.deploy.local.tree import lay_out
 from compiler.load import data_root, image_files
 from compiler.pipeline import compiled
@@ -59,7 +59,7 @@ def engine_of_local(folder: Path) -> LocalEngine:
     written(result.bundle, places.bundle)
     python = engine_environment(result.plan, places.bundle, places.cache, None, os.environ, print)
     lay_out(result.plan, places, python)
-    ports: Ports = chosen_ports(result.plan, None)
+    ports = chosen_ports(result.plan, None, Reservations(places.cache))
     pod_env = pod_environment(result.plan, places, ports, "k3y-for-benchmarks", os.environ)
     manifest = Manifest.from_bytes((places.bundle / "manifest.json").read_bytes())
     launch = manifest.engine.launch

@@ -17,7 +17,7 @@ from compiler.deploy.local.environment import engine_environment
 from compiler.deploy.local.interpreters import is_linux_x86
 from compiler.deploy.local.own import OwnRun, running_descriptor
 from compiler.deploy.local.places import Places
-from compiler.deploy.local.ports import Ports, chosen_ports
+from compiler.deploy.local.ports import Ports, Reservations, check_wanted, chosen_ports
 from compiler.deploy.local.run import Run, Seen
 from compiler.deploy.local.session import Session
 from compiler.deploy.local.tree import lay_out
@@ -42,15 +42,15 @@ class Orders:
 def run_local(plan: Plan, out: Path, orders: Orders) -> int:
     """Serve a profile whose bundle was just written, until a signal; the exit code."""
     places = Places.of(plan.profile, out, os.environ)
-    began = time.monotonic()
+    began, reservations = time.monotonic(), Reservations(places.cache)
     try:
         running = _alone(places)
         try:
             key = places.key(plan.bridge.api_key_env, os.environ) if plan.bridge.api_key_env else ""
-            chosen_ports(plan, orders.port)  # a refusal must not come minutes later
+            check_wanted(plan, orders.port)  # a refusal must not come minutes later
             _check_secrets(plan, os.environ)
             (_prepare_image if orders.docker else _prepare_tree)(plan, places, orders)
-            ports = chosen_ports(plan, orders.port)
+            ports = chosen_ports(plan, orders.port, reservations)
             run: Run = (ContainerRun(plan, places, ports, key, orders.network, os.environ) if orders.docker
                         else OwnRun(plan, places, ports, key, os.environ, running))  # fmt: skip
             _note_running(running, ports)
@@ -61,6 +61,7 @@ def run_local(plan: Plan, out: Path, orders: Orders) -> int:
 
             Session(run, _say, serving).stay()
         finally:
+            reservations.release()
             os.ftruncate(running, 0)
             os.close(running)
     except DeployError as failure:

@@ -14,7 +14,7 @@ from compiler.deploy.failures import LocalRunFailed
 from compiler.deploy.local import ports as ports_module
 from compiler.deploy.local.own import pod_environment, running_descriptor
 from compiler.deploy.local.places import Places
-from compiler.deploy.local.ports import Ports, chosen_ports, free_from, is_free
+from compiler.deploy.local.ports import Ports, Reservations, chosen_ports, free_from, is_free
 from compiler.deploy.local.run import bootstrap_failure
 from compiler.plan import Plan
 from tests.support import subject
@@ -54,27 +54,49 @@ def test_a_key_is_made_once_for_this_user_alone_and_a_given_one_wins(tmp_path: P
     assert Places.of("q", tmp_path, {}).key("KEY", {}) != key
 
 
-def test_a_taken_port_leads_to_the_next_one(plan: Plan, taken: int) -> None:
-    chosen = chosen_ports(placed(plan, taken), None)
+@pytest.fixture
+def reservations(tmp_path: Path) -> Iterator[Reservations]:
+    found = Reservations(tmp_path / "cache")
+    yield found
+    found.release()
+
+
+def test_a_taken_port_leads_to_the_next_one(plan: Plan, taken: int, reservations: Reservations) -> None:
+    chosen = chosen_ports(placed(plan, taken), None, reservations)
     assert taken < chosen.endpoint <= taken + ports_module.TRIES and is_free(chosen.endpoint) and not is_free(taken)
     assert len({chosen.endpoint, chosen.engine, chosen.status}) == 3
 
 
-def test_a_wanted_port_that_is_taken_is_refused_by_its_number(plan: Plan, taken: int) -> None:
+def test_a_wanted_port_that_is_taken_is_refused_by_its_number(plan: Plan, taken: int, reservations: Reservations) -> None:
     with pytest.raises(LocalRunFailed, match=f"port {taken} is taken"):
-        chosen_ports(plan, taken)
+        chosen_ports(plan, taken, reservations)
 
 
-def test_no_port_is_given_twice(plan: Plan) -> None:
-    free = free_from(42_000, set())
-    chosen = chosen_ports(placed(plan, free, free), None)
+def test_no_port_is_given_twice(plan: Plan, reservations: Reservations) -> None:
+    free = free_from(42_000, reservations)
+    reservations.release()
+    chosen = chosen_ports(placed(plan, free, free), None, reservations)
     assert chosen.endpoint == free and chosen.engine > free
 
 
-def test_a_machine_without_free_ports_is_told(plan: Plan, taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_another_command_will_use_is_left_to_it(plan: Plan, reservations: Reservations, tmp_path: Path) -> None:
+    """Its engine does not listen yet, and will."""
+    first = chosen_ports(placed(plan, 42_300), None, reservations)
+    other = Reservations(tmp_path / "cache")
+    second = chosen_ports(placed(plan, 42_300), None, other)
+    assert not {first.endpoint, first.engine, first.status} & {second.endpoint, second.engine, second.status}
+    with pytest.raises(LocalRunFailed, match=f"port {first.endpoint} is taken"):
+        chosen_ports(plan, first.endpoint, other)
+    other.release()
+    reservations.release()
+    assert chosen_ports(placed(plan, 42_300), None, other) == first
+    other.release()
+
+
+def test_a_machine_without_free_ports_is_told(taken: int, reservations: Reservations, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports_module, "TRIES", 1)
     with pytest.raises(LocalRunFailed, match="no free port"):
-        free_from(taken, set())
+        free_from(taken, reservations)
 
 
 def test_the_pod_gets_what_it_needs_and_nothing_else_of_the_shell(plan: Plan, tmp_path: Path) -> None:
