@@ -18,6 +18,7 @@ from compiler import __version__
 from compiler.artifact import written
 from compiler.cli_bridge import bridge
 from compiler.cli_connect import connect
+from compiler.cli_deploy import Transport
 from compiler.cli_deploy import register as register_deploy
 from compiler.cli_engine import engine_app
 from compiler.cli_explain import explain
@@ -300,6 +301,9 @@ def image(
     network: Annotated[str | None, typer.Option("--network", help="Network of the build's containers, for instance host.")] = None,
     base: Annotated[str | None, typer.Option("--base", help="An image to start from instead of the profile's base, such as a mirror's.", show_default=False)] = None,
     push: Annotated[str | None, typer.Option("--push", help="Send it to a registry under this name, and keep its digest in the lock.", show_default=False)] = None,
+    via: Annotated[Literal["docker", "hf-space"], typer.Option("--via", help="Who builds: a Docker engine, or a Docker Space of the Hugging Face Hub.")] = "docker",
+    space: Annotated[str | None, typer.Option("--space", help="With --via hf-space: the Space. Absent: podwright-PROFILE of the token's account.", show_default=False)] = None,
+    transport: Transport = "v2",
     specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Build the profile's container image with a Docker engine, from the bundle that `build` writes first.
@@ -311,16 +315,24 @@ def image(
       podwright image tiny-cpu --tag me/tiny:1
 
       podwright image nemotron-ada --push ghcr.io/me/pod
+
+      podwright image nemotron-ada --via hf-space
     """
-    from compiler.deploy.command import Push, run_image
+    from compiler.deploy.command import Push, run_image, run_space_image
     from compiler.pipeline import compiled
 
+    if via == "hf-space" and (tag or network or base or push):
+        raise typer.BadParameter("is for --via docker alone", param_hint=next(n for n, v in {"--tag": tag, "--network": network, "--base": base, "--push": push}.items() if v))
+    if via == "docker" and space:
+        raise typer.BadParameter("is for --via hf-space alone", param_hint="--space")
     store = spec_store(specs, only_specs)
     specset = usable_specset(store, profile, as_json)
     result = compiled(specset, image_files(data_root()))
     if result.bundle is None:
         refuse(list(result.diagnostics), store, as_json)
     written(result.bundle, out / profile)
+    if via == "hf-space":
+        raise typer.Exit(run_space_image(result.plan, out / profile, space, Push("", specset, store.roots[0]), transport=transport, as_json=as_json))
     wanted = Push(push, specset, store.roots[0]) if push else None
     raise typer.Exit(run_image(result.plan, out / profile, tag=tag, network=network, as_json=as_json, base=base, push=wanted))
 

@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.hub_api import Call, Reply, answered, json_reply
+from tests.hub_api import Call, Reply, Route, answered, json_reply
 from tests.hub_repos import Blob, Commit, Repo, Right, Store, wants_lfs
 
 READER, WRITER = "hf_reader", "hf_writer"
@@ -65,6 +65,7 @@ class Hub:
         self.store = Store(tokens if tokens is not None else {READER: "read", WRITER: "write"})
         self.seen: list[Seen] = []
         self.faults: list[Fault] = []
+        self.more: list[Route] = []
         self.host, self.port = "127.0.0.1", 0
 
     @property
@@ -153,7 +154,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return json_reply({"error": f"status {fault.status}"}, fault.status, **waits)
             if fault and fault.kind == "html":
                 return Reply(200, LOGIN_PAGE, {"Content-Type": "text/html"})
-            return answered(hub.store, call)
+            return answered(hub.store, call, hub.more)
 
         def _send(self, reply: Reply, half: bool) -> None:
             self.send_response(reply.status)

@@ -98,6 +98,7 @@ class RunpodStub(Server):
         self.foreign_templates: set[str] = set()
         self.secrets: set[str] | None = {"podwright-api-key", "hf-token"}
         self.secret_values: dict[str, str] = {}
+        self.registries: dict[str, dict[str, str]] = {}
         self.gpus = [Gpu("NVIDIA RTX 6000 Ada Generation", 0.77, {"EU-SE-1": {"13.0": True, "12.8": True}}), Gpu("NVIDIA L40S", 0.99, {"EU-RO-1": {"13.0": True}})]
         self.courses: list[Course] = []
         self.faults: list[tuple[str, str, Callable[[Request], Reply | None]]] = []
@@ -192,6 +193,10 @@ class RunpodStub(Server):
                     return problem(404, "secret not found")
                 self.secret_values[secret_id] = body["value"]
                 return json_reply({"id": secret_id, "name": secret_id, "createdAt": "2026-01-01T00:00:00Z", "valueLastUpdatedAt": "2026-11-30T00:00:00Z"})
+            case ("GET", "registries"):
+                return self._page([{"id": found, "name": kept["name"]} for found, kept in self.registries.items()], "registries", request)
+            case ("POST", "registries"):
+                return json_reply({"id": self.registry(body), "name": body["name"]}, 201)
             case ("GET", "catalog", "gpus"):
                 return self._catalogue(request)
             case ("GET", "billing", "pods"):
@@ -207,6 +212,13 @@ class RunpodStub(Server):
         self.secrets.add(body["name"])
         self.secret_values[body["name"]] = body["value"]
         return json_reply({"id": body["name"], "name": body["name"], "createdAt": "2026-11-30T00:00:00Z", "valueLastUpdatedAt": None}, 201)
+
+    def registry(self, body: dict[str, Any]) -> str:
+        """Keep a registry's credential, whose parts never come back; its id."""
+        assert body.keys() == {"name", "username", "password"} and all(body.values())
+        found = f"reg{len(self.registries) + 1}"
+        self.registries[found] = body
+        return found
 
     def created(self, body: dict[str, Any]) -> Reply:
         """A create as RunPod judges it."""

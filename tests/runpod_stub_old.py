@@ -50,6 +50,10 @@ class OldRunpod(RunpodStub):
                 return json_reply(self._old(self.pods[pod_id]))
             case ("POST", "pods", pod_id, "start"):
                 return json_reply({"error": "start pod: There are not enough free GPUs on the host machine to start this pod.", "status": 500}, 500)
+            case ("GET", "containerregistryauth"):
+                return json_reply([{"id": found, "name": kept["name"]} for found, kept in self.registries.items()])
+            case ("POST", "containerregistryauth"):
+                return json_reply({"id": self.registry(body), "name": body["name"]})
             case ("GET", "templates"):
                 return json_reply(list(self.templates.values()))
             case ("POST", "templates"):

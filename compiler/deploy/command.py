@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from compiler.console import print_json
 from compiler.deploy.failures import DeployError
 from compiler.plan import Plan
 from compiler.schema.specset import SpecSet
+
+if TYPE_CHECKING:
+    from compiler.deploy.connection import Transport
+    from compiler.deploy.space import SpaceImage
 
 OK, FAILED = 0, 4
 
@@ -83,6 +89,49 @@ def run_image(plan: Plan, bundle: Path, *, tag: str | None, network: str | None,
         print(f"pushed: {pushed.reference}")
         print(in_the_lock(plan.profile, pushed.name, push.folder, is_locked))
     return OK
+
+
+def run_space_image(plan: Plan, bundle: Path, space: str | None, push: Push, *, transport: Transport, as_json: bool) -> int:
+    """Build the image of a bundle in a Docker Space of the Hub, and keep what pods need to pull it."""
+    from compiler.deploy.push import Pushed, locked_image
+    from compiler.deploy.registry import RegistryClient
+    from compiler.deploy.space import REGISTRY, Space
+
+    try:
+        with _status() as say:
+            builder = Space(space, plan.profile, on_wait=say)
+            built = builder.build(plan, bundle, say)
+            with RegistryClient(login=(REGISTRY, built.account, builder.token()), on_wait=say) as registry:
+                pushed = Pushed(built.name, registry.digest(built.name))
+            is_locked = locked_image(push.specs, pushed, push.folder, datetime.datetime.now(datetime.UTC).date().isoformat())
+            credential, note = _credential(plan, built, builder.token(), transport, say)
+    except DeployError as failure:
+        return _failed(failure, as_json=as_json)
+    if as_json:
+        told = {"ok": True, "space": built.space, "commit": built.commit, "pushed": pushed.reference, "digest": pushed.digest, "locked": is_locked}
+        print_json(told | {"registry_auth": credential, "note": note, "seconds": built.seconds})
+        return OK
+    print(f"{built.space} built {pushed.reference} in {built.seconds / 60:.0f} min")
+    print(in_the_lock(plan.profile, pushed.name, push.folder, is_locked))
+    if credential and plan.deploy.registry_auth != credential:
+        print(f"write `deploy: {{registry_auth: {credential}}}` into the profile: it is the credential that pods pull it with")
+    if note:
+        print(f"warning: {note}", file=sys.stderr)
+    return OK
+
+
+def _credential(plan: Plan, built: SpaceImage, token: str, transport: Transport, say: Callable[[str], None]) -> tuple[str | None, str]:
+    """The provider's credential for the Space's private image; without one, why not: the image is there all the same."""
+    from compiler.deploy.connection import connected
+    from compiler.deploy.space import kept_credential
+
+    if plan.target != "runpod":
+        return None, f"log in with `docker login registry.hf.space`, account {built.account}, the Hub's token as the password"
+    try:
+        with closing(connected(plan.target, os.environ, transport=transport, on_wait=say)) as provider:
+            return kept_credential(provider, built, token), ""
+    except DeployError as failure:
+        return None, f"the registry credential was not made at RunPod: {failure.what}. {failure.fix} Then run the same command again."
 
 
 def in_the_lock(profile: str, name: str, folder: Path, is_locked: bool) -> str:

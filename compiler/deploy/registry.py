@@ -1,10 +1,11 @@
 """Image registries (OCI distribution API, version 2): the digest behind a tag.
 
-Anonymous: a registry that wants a token for public images hands one out, and no stored credential is read or sent.
+Anonymous unless it is given a login: a registry that wants a token for public images hands one out, and no stored credential is read or sent.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime
 import hashlib
@@ -106,13 +107,15 @@ class RegistryClient:
     """Questions to registries. `sleep` and `on_wait` are called around a pause that a registry asked for.
 
     Raises BadReference, Unreachable (a registry that was not reached is not tried again), ServerBusy, NotFound, Denied or
-    BadAnswer. Use it in a `with` statement, which closes its connections.
+    BadAnswer. Use it in a `with` statement, which closes its connections. `login` is a registry's host with an account and its password.
     """
 
-    def __init__(self, *, sleep: Callable[[float], None] = time.sleep, on_wait: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, *, login: tuple[str, str, str] | None = None, sleep: Callable[[float], None] = time.sleep, on_wait: Callable[[str], None] = lambda text: None) -> None:
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._http = httpx.Client(timeout=timeout, follow_redirects=True, headers={"User-Agent": f"podwright/{__version__}"})
         self._sleep, self._on_wait = sleep, on_wait
+        self._login = login
+        # Values of the Authorization header, by registry and repository.
         self._tokens: dict[tuple[str, str], str] = {}
         self._down: dict[str, Unreachable] = {}
 
@@ -143,19 +146,31 @@ class RegistryClient:
         headers = {"Accept": ", ".join(ACCEPTED), "Accept-Encoding": "identity"}
         key = (reference.registry, reference.repository)
         if key in self._tokens:
-            headers["Authorization"] = f"Bearer {self._tokens[key]}"
+            headers["Authorization"] = self._tokens[key]
         response = self._asked(method, reference.manifest_url, headers, reference)
         if response.status_code == 401 and key not in self._tokens:
-            self._tokens[key] = self._token(response, reference)
-            headers["Authorization"] = f"Bearer {self._tokens[key]}"
+            self._tokens[key] = self._admission(response, reference)
+            headers["Authorization"] = self._tokens[key]
             response = self._asked(method, reference.manifest_url, headers, reference)
         if method == "HEAD" and response.status_code == 405:
             return response
         self._check_status(response, reference)
         return response
 
-    def _token(self, response: httpx.Response, reference: ImageReference) -> str:
-        """An anonymous token from the place that the registry's 401 names."""
+    def _admission(self, response: httpx.Response, reference: ImageReference) -> str:
+        """What the registry wants to see after its 401: the login itself, or a token from the place that it names."""
+        own = self._basic(reference.registry)
+        if own and response.headers.get("WWW-Authenticate", "").partition(" ")[0].lower() == "basic":
+            return own
+        return f"Bearer {self._token(response, reference, own)}"
+
+    def _basic(self, host: str) -> str | None:
+        if self._login is None or self._login[0] != host:
+            return None
+        return "Basic " + base64.b64encode(":".join(self._login[1:]).encode()).decode()
+
+    def _token(self, response: httpx.Response, reference: ImageReference, own: str | None) -> str:
+        """A token from the place that the registry's 401 names: an anonymous one without a login."""
         scheme, _, rest = response.headers.get("WWW-Authenticate", "").partition(" ")
         challenge = {name.lower(): quoted or bare for name, quoted, bare in _CHALLENGE.findall(rest)}
         realm = challenge.get("realm", "")
@@ -168,7 +183,9 @@ class RegistryClient:
             raise _closed(reference)
         asked = {name: challenge[name] for name in ("service", "scope") if challenge.get(name)}
         asked.setdefault("scope", f"repository:{reference.repository}:pull")
-        answer = self._asked("GET", str(httpx.URL(realm).copy_merge_params(asked)), {}, reference)
+        # The login goes to the registry's own host alone: a realm elsewhere is believed with an anonymous question.
+        sent = {"Authorization": own} if own and _same_site(target.hostname, reference.registry) else {}
+        answer = self._asked("GET", str(httpx.URL(realm).copy_merge_params(asked)), sent, reference)
         if answer.status_code in (400, 401, 403):
             raise _closed(reference)
         try:
@@ -268,6 +285,12 @@ class RegistryClient:
                 "The hash of anything else is no image's digest.",
                 "Look whether something stands between, for instance a login page of the network.",
             )
+
+
+def _same_site(host: str, registry: str) -> bool:
+    """Whether a realm is the registry's own host or another one of its domain; the Hub hands out the tokens of its own registry."""
+    own = urlsplit(f"//{registry}").hostname or ""
+    return host == own or host.split(".")[-2:] == own.split(".")[-2:] or (own == "registry.hf.space" and host == "huggingface.co")
 
 
 def _bad(text: str, reason: str) -> BadReference:

@@ -99,7 +99,7 @@ class Space(HubClient):
         operations += [CommitOperationDelete(path) for path in sorted(there.keys() - files.keys())]
         title = f"{plan.profile}: {plan.image.distribution} {plan.image.release}"
         made = self._asked(self.name, lambda: self._api.create_commit(self.name, operations, commit_message=title, repo_type="space", parent_commit=info.sha))
-        return str(made.oid), True
+        return str(made.oid), made.oid != info.sha
 
     def _built(self, commit: str, changed: bool, on_line: Callable[[str], None]) -> None:
         """Follow the build of a commit. Raises ImageNotBuilt with the last lines."""
