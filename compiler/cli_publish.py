@@ -22,9 +22,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen,
 Now = Annotated[bool, typer.Option("--now", help="Restart engines at once, also under running requests.")]
 Idle = Annotated[bool, typer.Option("--idle", help="Each pod waits for a moment without requests before it restarts its engine.")]
 Note = Annotated[str, typer.Option("--note", help="A line for the history and the pods' journals.")]
-NewPods = Annotated[bool, typer.Option("--for-new-pods", help="Publish although running pods cannot take it over; they keep what they have.")]
+NewPods = Annotated[
+    bool, typer.Option("--for-new-pods", help="Publish although running pods cannot take it over; they keep what they have.")
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not follow the pods until they serve it.")]
-Endpoints = Annotated[list[str] | None, typer.Option("--endpoint", help="Address of a pod that no provider lists. Repeat for several.", show_default=False)]
+Endpoints = Annotated[
+    list[str] | None, typer.Option("--endpoint", help="Address of a pod that no provider lists. Repeat for several.", show_default=False)
+]
 CreateRepo = Annotated[bool, typer.Option("--create-repo", help="Make the repository, private, where it does not exist.")]
 
 
@@ -53,7 +57,19 @@ def publish(
     """
     from compiler.deploy.publish.command import run_publish
 
-    orders = _orders(dry_run=dry_run, yes=yes, now=now, idle=idle, note=note, for_new_pods=for_new_pods, create_repo=create_repo, wait=not no_wait, endpoints=endpoint, transport=transport, as_json=as_json)
+    orders = _orders(
+        dry_run=dry_run,
+        yes=yes,
+        now=now,
+        idle=idle,
+        note=note,
+        for_new_pods=for_new_pods,
+        create_repo=create_repo,
+        wait=not no_wait,
+        endpoints=endpoint,
+        transport=transport,
+        as_json=as_json,
+    )
     raise typer.Exit(run_publish(_subject(profile, specs, only_specs, as_json), orders))
 
 
@@ -72,7 +88,18 @@ def rollback(
     """
     from compiler.deploy.publish.command import run_rollback
 
-    orders = _orders(dry_run=dry_run, yes=yes, now=now, idle=idle, note=note, wait=not no_wait, endpoints=endpoint, transport=transport, as_json=as_json, to=to)
+    orders = _orders(
+        dry_run=dry_run,
+        yes=yes,
+        now=now,
+        idle=idle,
+        note=note,
+        wait=not no_wait,
+        endpoints=endpoint,
+        transport=transport,
+        as_json=as_json,
+        to=to,
+    )
     raise typer.Exit(run_rollback(_subject(profile, specs, only_specs, as_json), orders))
 
 
@@ -124,7 +151,9 @@ def secrets(
     from compiler.deploy import secret_commands
     from compiler.resolve import resolve_plan
 
-    chosen: list[secret_commands.Deed] = [deed for deed, on in (("check", check), ("create", create), ("rotate", rotate), ("prove", prove)) if on]  # type: ignore[misc]
+    chosen: list[secret_commands.Deed] = [
+        deed for deed, on in (("check", check), ("create", create), ("rotate", rotate), ("prove", prove)) if on
+    ]  # type: ignore[misc]
     if len(chosen) > 1:
         raise typer.BadParameter("one of --check, --create, --rotate and --prove", param_hint=f"--{chosen[1]}")
     plan = resolve_plan(usable_specset(spec_store(specs, only_specs), profile, as_json))
@@ -169,4 +198,3 @@ def _usual_outage(store: SpecStore, specset: SpecSet) -> Outage | None:
             if same and isinstance(m.value, (int, float)) and (found is None or m.date > found[0]):
                 found = (m.date, float(m.value), f"{topic}/{m.id}")
     return Outage(found[1], f"measured on {found[0]}, {found[2]}") if found else None
-

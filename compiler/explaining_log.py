@@ -33,11 +33,17 @@ def print_log(path: str, specs: SpecSet | None, store: SpecStore | None, *, as_j
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        print(f"error: {path} cannot be read: {error.strerror}\n  why: There is nothing to explain.\n  fix: Name a file, or - for standard input.", file=sys.stderr)
+        print(
+            f"error: {path} cannot be read: {error.strerror}\n  why: There is nothing to explain.\n  fix: Name a file, or - for standard input.",
+            file=sys.stderr,
+        )
         return UNREADABLE
     found = explained(content.decode("utf-8", "replace"))
     plan = resolve_plan(specs) if specs is not None else None
-    lines = {cause.id: [spec_line(route, specs, plan, store) for route in cause.change] if specs and plan and store else [] for cause in found.causes}
+    lines = {
+        cause.id: [spec_line(route, specs, plan, store) for route in cause.change] if specs and plan and store else []
+        for cause in found.causes
+    }
     if as_json:
         causes = [cause.to_json() | {"spec_lines": [dataclasses.asdict(line) for line in lines[cause.id]]} for cause in found.causes]
         print_json(found.to_json() | {"ok": found.known, "causes": causes})
@@ -99,7 +105,9 @@ def _cause_lines(head: str, cause: Cause, lines: list[SpecLine], profile: str | 
     shown = [f"{head}: {cause.cause}", f"  line {cause.number}: {cause.line}"]
     if cause.code:
         more = f"; see also {', '.join(cause.see)}" if cause.see else ""
-        shown.append(f"  code: {cause.code} ({'docs/deploy.md' if cause.code.startswith('DPL') else f'`podwright explain {cause.code}`'}){more}")
+        shown.append(
+            f"  code: {cause.code} ({'docs/deploy.md' if cause.code.startswith('DPL') else f'`podwright explain {cause.code}`'}){more}"
+        )
     for number, line in enumerate(lines):
         name = "change" if number == 0 else "or"
         shown.append(f"  {name}: {line.file}:{line.line}: {line.text}" if line.line else f"  {name}: {line.file}: add {line.route}")

@@ -26,7 +26,9 @@ _DIGITS = re.compile(r"\d+")
 _EXCEPTION = re.compile(r"(?:^|\s)((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt))(?:: |$)")
 _ERROR = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|error:|fatal:)")
 # True, and no cause: the outer processes' words for an inner one that failed.
-_HOLLOW = re.compile(r"root cause|stack trace|EngineDeadError|Engine core initialization failed|initialization failed due to|KeyboardInterrupt|SystemExit|CancelledError")
+_HOLLOW = re.compile(
+    r"root cause|stack trace|EngineDeadError|Engine core initialization failed|initialization failed due to|KeyboardInterrupt|SystemExit|CancelledError"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,9 +110,18 @@ def _fingerprint(row: dict[str, object]) -> Fingerprint:
         return _compiled(str(row[name])) if name in row else None
 
     return Fingerprint(
-        id=str(row["id"]), kind="hint" if row.get("kind") == "hint" else "error", patterns=tuple(_compiled(p) for p in texts(row["match"])), also=one("also"), never=one("never"),
-        cause=str(row["cause"]), code=str(row.get("code", "")), see=tuple(texts(row.get("see"))), change=tuple(texts(row.get("change"))), fix=str(row["fix"]), source=str(row["from"]),
-    )  # fmt: skip
+        id=str(row["id"]),
+        kind="hint" if row.get("kind") == "hint" else "error",
+        patterns=tuple(_compiled(p) for p in texts(row["match"])),
+        also=one("also"),
+        never=one("never"),
+        cause=str(row["cause"]),
+        code=str(row.get("code", "")),
+        see=tuple(texts(row.get("see"))),
+        change=tuple(texts(row.get("change"))),
+        fix=str(row["fix"]),
+        source=str(row["from"]),
+    )
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -135,7 +146,17 @@ def _made(fingerprint: Fingerprint, found: re.Match[str], number: int, line: str
     groups = [g or "?" for g in found.groups()] + ["?"] * 3
     shown = shown_line(line)
     words = fingerprint.cause.format(*groups, line=brief(shown, 120))
-    return Cause(fingerprint.id, fingerprint.kind, printable(brief(masked(words), 400)), fingerprint.code, fingerprint.see, fingerprint.change, fingerprint.fix, shown, number)
+    return Cause(
+        fingerprint.id,
+        fingerprint.kind,
+        printable(brief(masked(words), 400)),
+        fingerprint.code,
+        fingerprint.see,
+        fingerprint.change,
+        fingerprint.fix,
+        shown,
+        number,
+    )
 
 
 def shown_line(line: str) -> str:
@@ -177,9 +198,13 @@ def _unwrapped(line: str) -> str:
         row = mapping(json.loads(stripped))
     except (ValueError, RecursionError):
         return line
-    words = [found for key in ("line", "log", "message", "msg", "detail", "error", "title", "cause", "fix") if (found := text(row.get(key)))]
+    words = [
+        found for key in ("line", "log", "message", "msg", "detail", "error", "title", "cause", "fix") if (found := text(row.get(key)))
+    ]
     words = ["pod fatal:", *words] if row.get("kind") == "fatal" else words
-    return " ".join([*words, *texts(row.get("errors")), *([f"status: {row['status']}"] if "status" in row else [])]).replace("\n", " ") or line
+    return (
+        " ".join([*words, *texts(row.get("errors")), *([f"status: {row['status']}"] if "status" in row else [])]).replace("\n", " ") or line
+    )
 
 
 def _last_error(lines: Sequence[tuple[int, str]]) -> str:

@@ -32,9 +32,13 @@ from compiler.plan.core import SecretPlan
 Deed = Literal["list", "check", "create", "rotate", "prove"]
 Proof = Literal["proven", "other", "unset", "too-short", "unseen", "not-here"]
 _WORDS: dict[Proof, str] = {
-    "proven": "serves with the value that is set here", "other": "has ANOTHER value: restart the pod", "unset": "has NO value", "too-short": "has one that is too short to be proven",
-    "unseen": "cannot tell", "not-here": "no value is set here to compare with",
-}  # fmt: skip
+    "proven": "serves with the value that is set here",
+    "other": "has ANOTHER value: restart the pod",
+    "unset": "has NO value",
+    "too-short": "has one that is too short to be proven",
+    "unseen": "cannot tell",
+    "not-here": "no value is set here to compare with",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,8 +78,13 @@ class PodProof:
 
 
 def run_secrets(
-    plan: Plan, orders: Orders, *, folder: Path = FOLDER, clock: Clock | None = None, prompt: Callable[[str], str] | None = None,
-) -> int:  # fmt: skip
+    plan: Plan,
+    orders: Orders,
+    *,
+    folder: Path = FOLDER,
+    clock: Clock | None = None,
+    prompt: Callable[[str], str] | None = None,
+) -> int:
     """List, check, create, rotate or prove the secrets of a profile. Gives the exit code."""
     ask = prompt or (lambda question: getpass.getpass(question, stream=sys.stderr))
     display = Shown(agreed=orders.yes)
@@ -83,24 +92,37 @@ def run_secrets(
         wanted = _wanted(plan, orders.names)
         if orders.deed == "prove":
             return _proved(plan, wanted, orders, StateFile(plan.profile, folder), display)
-        with closing(connected(plan.target, os.environ, transport=orders.transport, clock=clock or SystemClock(), on_wait=display.say)) as provider:
+        with closing(
+            connected(plan.target, os.environ, transport=orders.transport, clock=clock or SystemClock(), on_wait=display.say)
+        ) as provider:
             found = _Work(provider, wanted, orders, display, ask).rows()
     except DeployError as failure:
         return failed(failure, as_json=orders.as_json)
     missing = [row for row in found if row.required and row.there is False]
     if orders.as_json:
-        print_json({"ok": not missing, "profile": plan.profile, "secrets": [dataclasses.asdict(row) for row in found], "missing": [row.name for row in missing]})
+        print_json(
+            {
+                "ok": not missing,
+                "profile": plan.profile,
+                "secrets": [dataclasses.asdict(row) for row in found],
+                "missing": [row.name for row in missing],
+            }
+        )
     else:
         print(_table(found))
         if orders.deed == "rotate":
-            print(f"A pod gets the new value at its next start: `podwright restart {plan.profile}`. It is over when `podwright secrets {plan.profile} --prove` says so.")
+            print(
+                f"A pod gets the new value at its next start: `podwright restart {plan.profile}`. It is over when `podwright secrets {plan.profile} --prove` says so."
+            )
     return REFUSED if missing and orders.deed != "list" else OK
 
 
 class _Work:
     """List, check, create or rotate at one provider."""
 
-    def __init__(self, provider: Provider, wanted: Sequence[SecretPlan], orders: Orders, display: Shown, prompt: Callable[[str], str]) -> None:
+    def __init__(
+        self, provider: Provider, wanted: Sequence[SecretPlan], orders: Orders, display: Shown, prompt: Callable[[str], str]
+    ) -> None:
         self._provider, self._wanted, self._orders, self._display, self._prompt = provider, wanted, orders, display, prompt
         self._here = values_here(provider.name, os.environ)
 
@@ -112,9 +134,16 @@ class _Work:
         except SecretsByHand:
             if self._orders.deed in ("create", "rotate"):
                 raise
-            return [dataclasses.replace(row, there=row.here if self._provider.name == "docker" else None) for row in (_row(s, None, self._here) for s in self._wanted)]
+            return [
+                dataclasses.replace(row, there=row.here if self._provider.name == "docker" else None)
+                for row in (_row(s, None, self._here) for s in self._wanted)
+            ]
         if there is None and self._orders.deed in ("create", "rotate"):
-            raise SecretsByHand("the provider does not list secrets", "What exists cannot be told from what is missing.", "Give the key the right to secrets, or make them in the console.")
+            raise SecretsByHand(
+                "the provider does not list secrets",
+                "What exists cannot be told from what is missing.",
+                "Give the key the right to secrets, or make them in the console.",
+            )
         if self._orders.deed == "create":
             return self._created(store, there or {})
         if self._orders.deed == "rotate":
@@ -143,7 +172,9 @@ class _Work:
     def _rotated(self, store: SecretStore, there: Mapping[str, Stored]) -> list[Row]:
         absent = [s.provider_name for s in self._wanted if s.provider_name not in there]
         if absent:
-            raise SecretUnusable(f"the provider has no secret named {', '.join(absent)}", "What does not exist has no value to change.", "Use --create.")
+            raise SecretUnusable(
+                f"the provider has no secret named {', '.join(absent)}", "What does not exist has no value to change.", "Use --create."
+            )
         values = [(s, self._value(s, "new") or "") for s in self._wanted]
         if not self._display.ask(f"Give {', '.join(s.provider_name for s, _ in values)} another value? Pods take it at their next start."):
             raise NotAgreed("nobody said yes", "Nothing was changed.", "Answer y, or give --yes where nobody can be asked.")
@@ -168,9 +199,10 @@ class _Work:
             return None
         if not given.strip():
             raise SecretUnusable(
-                f"no value for {secret.env}", "It is not in the environment, and nobody typed one. Nothing was made or changed.",
+                f"no value for {secret.env}",
+                "It is not in the environment, and nobody typed one. Nothing was made or changed.",
                 f"Export {secret.env}, or run this in a terminal, which asks for it without showing it.",
-            )  # fmt: skip
+            )
         return usable(secret.env, given)
 
 
@@ -212,7 +244,9 @@ def _proved(plan: Plan, wanted: Sequence[SecretPlan], orders: Orders, file: Stat
     key = here.get(key_env, "").strip() or None if key_env else None
     places = [p for p in places_of(plan, orders.endpoints, os.environ, orders.transport, file, display.say) if not p[2]]
     if not places:
-        raise NotProven(f"no running pod of {plan.profile} is known", "A proof comes from a pod.", "Deploy one, or name it with --endpoint URL.")
+        raise NotProven(
+            f"no running pod of {plan.profile} is known", "A proof comes from a pod.", "Deploy one, or name it with --endpoint URL."
+        )
     found: list[PodProof] = []
     for pod, url, _ in places:
         with closing(PodClient(url, key)) as client:
@@ -225,10 +259,14 @@ def _proved(plan: Plan, wanted: Sequence[SecretPlan], orders: Orders, file: Stat
     for one in found:
         print(f"{one.pod}: {one.env} {_WORDS[one.proof]}{f': {one.detail}' if one.detail else ''}")
     if not good:
-        print(NotProven(
-            f"the rotation of {plan.profile} is not over", "A pod keeps the values that it started with, and one that cannot tell may have any.",
-            f"`podwright restart {plan.profile}` gives it the provider's present values; then prove again. Until then the old value must stay valid.",
-        ).formatted(), file=sys.stderr)  # fmt: skip
+        print(
+            NotProven(
+                f"the rotation of {plan.profile} is not over",
+                "A pod keeps the values that it started with, and one that cannot tell may have any.",
+                f"`podwright restart {plan.profile}` gives it the provider's present values; then prove again. Until then the old value must stay valid.",
+            ).formatted(),
+            file=sys.stderr,
+        )
     return OK if good else FAILED
 
 
@@ -240,15 +278,25 @@ def _wanted(plan: Plan, names: Sequence[str]) -> list[SecretPlan]:
     unknown = set(names) - {s.env for s in found} - {s.provider_name for s in found}
     if unknown:
         raise SecretUnusable(
-            f"{plan.profile} has no secret {', '.join(sorted(unknown))}", "Only what the profile names reaches a pod.", f"It has {', '.join(s.env for s in plan.secrets) or 'none'}.",
-        )  # fmt: skip
+            f"{plan.profile} has no secret {', '.join(sorted(unknown))}",
+            "Only what the profile names reaches a pod.",
+            f"It has {', '.join(s.env for s in plan.secrets) or 'none'}.",
+        )
     return found
 
 
 def _row(secret: SecretPlan, there: Mapping[str, Stored] | None, values: Mapping[str, str]) -> Row:
     stored = there.get(secret.provider_name) if there is not None else None
     here = bool(values.get(secret.env, "").strip())
-    return Row(secret.env, secret.provider_name, secret.required, secret.purpose, here, None if there is None else stored is not None, stored.changed if stored else "")
+    return Row(
+        secret.env,
+        secret.provider_name,
+        secret.required,
+        secret.purpose,
+        here,
+        None if there is None else stored is not None,
+        stored.changed if stored else "",
+    )
 
 
 def _table(found: Sequence[Row]) -> str:
@@ -256,7 +304,14 @@ def _table(found: Sequence[Row]) -> str:
         return "the profile names no secrets"
     said = {True: "there", False: "MISSING", None: "not told"}
     cells = [
-        (r.env, r.name, r.made or (said[r.there] if r.required or r.there is not False else "absent, optional"), r.changed[:10], "set" if r.here else "-", r.purpose) for r in found
+        (
+            r.env,
+            r.name,
+            r.made or (said[r.there] if r.required or r.there is not False else "absent, optional"),
+            r.changed[:10],
+            "set" if r.here else "-",
+            r.purpose,
+        )
+        for r in found
     ]
     return table(cells, ("variable", "provider's name", "at the provider", "value of", "here", "opens"))
-

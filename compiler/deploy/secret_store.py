@@ -117,21 +117,24 @@ def store_of(provider: Provider, names: list[str]) -> SecretStore:
         return RunpodSecrets(provider.api)
     if provider.name == "docker":
         raise SecretsByHand(
-            "containers on your own machine get their secrets from this environment", "There is no account that keeps them.",
+            "containers on your own machine get their secrets from this environment",
+            "There is no account that keeps them.",
             f"Export {', '.join(names) or 'them'}, or write NAME=value lines into a file and name it in PODWRIGHT_SECRETS.",
-        )  # fmt: skip
+        )
     raise SecretsByHand(
-        "this interface of RunPod has no secrets", "Only REST v2 lists and makes them.",
+        "this interface of RunPod has no secrets",
+        "Only REST v2 lists and makes them.",
         f"Leave --transport out; or open {CONSOLE}, press Create Secret, and make {', '.join(names) or 'what is missing'} under exactly that name.",
-    )  # fmt: skip
+    )
 
 
 def by_hand(names: list[str], failure: ProviderError) -> SecretsByHand:
     """What to click where the provider refused, for instance because the key may not."""
     return SecretsByHand(
-        failure.what, f"{failure.why} Nothing else was made.",
+        failure.what,
+        f"{failure.why} Nothing else was made.",
         f"Give the key the right to secrets, or open {CONSOLE}, press Create Secret, and make {', '.join(names)} under exactly that name.",
-    )  # fmt: skip
+    )
 
 
 def usable(env: str, value: str) -> str:
@@ -146,5 +149,8 @@ def usable(env: str, value: str) -> str:
         problem = "is a reference to a secret, not a value"
     if problem is None:
         return stripped
-    raise SecretUnusable(f"the value of {env} {problem}", "A pod would start with it and refuse everybody, or be refused.", f"Set {env} to the value itself, on one line.")
-
+    raise SecretUnusable(
+        f"the value of {env} {problem}",
+        "A pod would start with it and refuse everybody, or be refused.",
+        f"Set {env} to the value itself, on one line.",
+    )

@@ -28,16 +28,18 @@ def checked_key(plan: Plan, environ: Mapping[str, str]) -> SigningKey | None:
         trusted = public_keys(value or "")
     except PublicationError as error:
         raise KeyUnlikePods(
-            f"{plan.publish.public_key_env} in the profile is no list of keys: {error}", "Pods refuse every publication while it is like that.",
+            f"{plan.publish.public_key_env} in the profile is no list of keys: {error}",
+            "Pods refuse every publication while it is like that.",
             f"Set it to {key.public_text}, as `podwright keygen --show` prints it.",
-        ) from None  # fmt: skip
+        ) from None
     if key.public in trusted or (plan.publish.allow_unsigned and not trusted):
         return key
     held = f"holds {len(trusted)} other key{'s' if len(trusted) != 1 else ''}" if trusted else "is not set"
     raise KeyUnlikePods(
-        f"pods of {plan.profile} do not trust the key in {path}: {plan.publish.public_key_env} {held} in the profile", "They would refuse what is signed with it. Nothing was published.",
+        f"pods of {plan.profile} do not trust the key in {path}: {plan.publish.public_key_env} {held} in the profile",
+        "They would refuse what is signed with it. Nothing was published.",
         f"Put `{plan.publish.public_key_env}: {key.public_text}` into the profile's env and deploy the pod anew, or name the other key in PODWRIGHT_SIGNING_KEY.",
-    )  # fmt: skip
+    )
 
 
 def refuse_what_hurts(profile: str, forecasts: Sequence[Forecast], when: When, *, now: bool, for_new_pods: bool) -> None:
@@ -47,18 +49,20 @@ def refuse_what_hurts(profile: str, forecasts: Sequence[Forecast], when: When, *
         if impossible := [f for f in forecasts if f.effect is Effect.POD]:
             names = ", ".join(f.follower.name for f in impossible)
             raise NeedsNewPod(
-                f"{names} cannot become that in place", "Image, GPUs, disk, ports or the bridge's mode are given to a pod when it is created. It would refuse the publication. Nothing was published.",
+                f"{names} cannot become that in place",
+                "Image, GPUs, disk, ports or the bridge's mode are given to a pod when it is created. It would refuse the publication. Nothing was published.",
                 f"`podwright publish {profile} --for-new-pods`, then `podwright deploy {profile} --replace`: the endpoint is away for the start of a pod.",
-            )  # fmt: skip
+            )
         if failed := [f for f in forecasts if f.failed_before]:
             raise WentBack(
-                f"{', '.join(f.follower.name for f in failed)} went back from this very manifest before: {failed[0].failed_before}", "A pod does not try again what failed. Nothing was published.",
+                f"{', '.join(f.follower.name for f in failed)} went back from this very manifest before: {failed[0].failed_before}",
+                "A pod does not try again what failed. Nothing was published.",
                 "Change what failed and publish that, or start a new pod; --for-new-pods publishes it for pods to come.",
-            )  # fmt: skip
+            )
     busy = [f for f in forecasts if f.effect is Effect.ENGINE and f.busy and not f.failed_before]
     if busy and when == "now" and not now:
         raise EndpointBusy(
             f"the engine would be restarted under {sum(f.busy for f in busy)} running requests ({', '.join(f.follower.name for f in busy)})",
             "They get two minutes to finish; those that take longer wait for the new engine or start again. Nothing was published.",
             "Say --idle: each pod then waits for a moment without requests. Or --now, to restart all the same.",
-        )  # fmt: skip
+        )

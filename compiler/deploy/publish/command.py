@@ -105,9 +105,10 @@ class _Work:
         self._subject, self._file = subject, StateFile(subject.plan.profile, folder)
         if self._plan.publish.repo is None:
             raise NotPublished(
-                f"{self._plan.profile} publishes nowhere", "Its pods follow nothing: a change of the profile needs a new pod.",
+                f"{self._plan.profile} publishes nowhere",
+                "Its pods follow nothing: a change of the profile needs a new pod.",
                 "Add `publish: {repo: you/pods}` to the profile, make a key with `podwright keygen`, and deploy the pod anew.",
-            )  # fmt: skip
+            )
         self._key = checked_key(self._plan, os.environ)
         self._repository = Repository(self._plan.publish.repo, on_wait=display.say)
 
@@ -138,7 +139,9 @@ class _Work:
             return self._repository.head()
 
     def _pods(self) -> AbstractContextManager[list[Follower]]:
-        return following_pods(self._plan, self._orders.endpoints, os.environ, transport=self._orders.transport, file=self._file, say=self._display.say)
+        return following_pods(
+            self._plan, self._orders.endpoints, os.environ, transport=self._orders.transport, file=self._file, say=self._display.say
+        )
 
     def _carried_out(self, wanted: Release, head: str, before: Published | None, note: str) -> Result:
         with self._pods() as pods:
@@ -181,14 +184,18 @@ class _Work:
             self._display.say(f"number {aim.sequence} stays published, and pods go on by themselves; run the same command again to look")
             raise
 
-    def _show(self, wanted: Release, before: Published | None, forecasts: Sequence[Forecast], sequence: int, when: When, same: bool) -> None:
+    def _show(
+        self, wanted: Release, before: Published | None, forecasts: Sequence[Forecast], sequence: int, when: When, same: bool
+    ) -> None:
         text = forecast_text.preview(wanted, before, forecasts, sequence, when, same)
         print(text, file=sys.stderr if self._orders.as_json else sys.stdout, flush=True)
 
     def _warn_of_clock(self) -> None:
         skew = self._repository.skew_s
         if skew is not None and abs(skew) > MAX_SKEW_S:
-            self._display.say(f"warning: this machine's clock is {duration(abs(skew))} {'ahead of' if skew > 0 else 'behind'} the Hub's; the Hub's date counts for the signing key")
+            self._display.say(
+                f"warning: this machine's clock is {duration(abs(skew))} {'ahead of' if skew > 0 else 'behind'} the Hub's; the Hub's date counts for the signing key"
+            )
 
     def _today(self) -> datetime.date:
         """The day by the Hub's clock: a machine whose clock is wrong neither stretches a key's life nor ends it."""
@@ -202,7 +209,11 @@ def _told(result: Result, orders: Orders) -> int:
     bad = [e for e in result.endings if not e.ok]
     trouble = _trouble(result, bad) if bad else None
     if orders.as_json:
-        print_json(forecast_text.result_json(result.profile, result.repo, result.sequence, result.commit, result.note, result.forecasts, result.endings, trouble))
+        print_json(
+            forecast_text.result_json(
+                result.profile, result.repo, result.sequence, result.commit, result.note, result.forecasts, result.endings, trouble
+            )
+        )
         return FAILED if trouble else OK
     print(f"{result.profile}: {result.note}" + (f" as number {result.sequence}" if result.sequence and not orders.dry_run else ""))
     for one in result.endings:
@@ -216,11 +227,12 @@ def _trouble(result: Result, bad: Sequence[Ending]) -> DeployError:
     names = ", ".join(e.pod for e in bad)
     if any(e.end in ("back", "refused", "fatal") for e in bad):
         return WentBack(
-            f"publication {result.sequence} does not serve in {names}", "; ".join(e.detail for e in bad),
+            f"publication {result.sequence} does not serve in {names}",
+            "; ".join(e.detail for e in bad),
             f"The pods serve what they served before, or say why not. Correct the profile and publish again; `podwright rollback {result.profile}` takes the publication back for new pods, too.",
-        )  # fmt: skip
+        )
     return StillWaiting(
-        f"whether publication {result.sequence} serves in {names} is not known", "; ".join(e.detail for e in bad),
+        f"whether publication {result.sequence} serves in {names} is not known",
+        "; ".join(e.detail for e in bad),
         f"It is published, and the pods go on asking. `podwright journal {result.profile}` shows what they say; the same publish command looks again.",
-    )  # fmt: skip
-
+    )

@@ -43,4 +43,3 @@ def _served(manifest: Manifest, engine: str | None) -> object:
     engines = [manifest.engine, *(manifest.swap.others if manifest.swap else ())]
     chosen = next((e for e in engines if e.name == engine), manifest.engine)
     return chosen.name, chosen.launch
-

@@ -53,7 +53,9 @@ class Forecast:
 
 
 @contextmanager
-def following_pods(plan: Plan, endpoints: Sequence[str], environ: Mapping[str, str], *, transport: Transport, file: StateFile, say: Callable[[str], None]) -> Iterator[list[Follower]]:
+def following_pods(
+    plan: Plan, endpoints: Sequence[str], environ: Mapping[str, str], *, transport: Transport, file: StateFile, say: Callable[[str], None]
+) -> Iterator[list[Follower]]:
     """The profile's pods: those at `endpoints`, else those that the provider lists. None, with a word why, where no provider can be asked.
 
     Raises EndpointKeyMissing, ProviderError.
@@ -63,9 +65,10 @@ def following_pods(plan: Plan, endpoints: Sequence[str], environ: Mapping[str, s
     key = values_here(plan.target, environ).get(name, "").strip() or None if name else None
     if places and name and key is None:
         raise EndpointKeyMissing(
-            f"{name} is not set", "Pods tell what they have in force, and whether they are busy, to holders of the endpoint's key alone.",
+            f"{name} is not set",
+            "Pods tell what they have in force, and whether they are busy, to holders of the endpoint's key alone.",
             f"Export {name} with the value that the pods were given.",
-        )  # fmt: skip
+        )
     found: list[Follower] = []
     try:
         for pod, url, away in places:
@@ -87,7 +90,14 @@ def forecast(follower: Follower, release: Release, published: Manifest | None, u
     effect = effect_between(old, release.manifest, report.engine if report else None)
     outage = (_measured(report) or usual()) if effect is Effect.ENGINE else None
     failed = report.quarantined.get(release.manifest.sha256(), "") if report else ""
-    return Forecast(follower, effect, outage, report is not None and release.runtime not in (None, report.runtime), failed, _astray(old, release.manifest))
+    return Forecast(
+        follower,
+        effect,
+        outage,
+        report is not None and release.runtime not in (None, report.runtime),
+        failed,
+        _astray(old, release.manifest),
+    )
 
 
 def _astray(old: Manifest, new: Manifest) -> str:
@@ -114,7 +124,9 @@ def values_here(target: str, environ: Mapping[str, str]) -> Mapping[str, str]:
     return secret_values(environ)
 
 
-def places_of(plan: Plan, endpoints: Sequence[str], environ: Mapping[str, str], transport: Transport, file: StateFile, say: Callable[[str], None]) -> list[tuple[str, str, bool]]:
+def places_of(
+    plan: Plan, endpoints: Sequence[str], environ: Mapping[str, str], transport: Transport, file: StateFile, say: Callable[[str], None]
+) -> list[tuple[str, str, bool]]:
     """Name, address and whether it is stopped, of each pod: those at `endpoints`, else those that the provider lists."""
     if endpoints:
         return [(url, url, False) for url in endpoints]
@@ -137,4 +149,3 @@ def _looked(name: str, client: PodClient, away: bool, plan: Plan) -> Follower:
     seen = client.report()
     manifest = client.manifest() if isinstance(seen, Report) else None
     return Follower(name, client, seen, manifest if isinstance(manifest, Manifest) else None)
-

@@ -16,9 +16,16 @@ from compiler.diagnostics import printable
 
 SHOWN_DIFFERENCES = 12
 WORDS: dict[End, str] = {
-    "serving": "serves it", "back": "WENT BACK", "refused": "REFUSED", "overtaken": "overtaken", "fatal": "SERVES NOTHING", "silent": "NOT KNOWN", "waiting": "has it and waits",
-    "unknown": "NOT KNOWN", "later": "later",
-}  # fmt: skip
+    "serving": "serves it",
+    "back": "WENT BACK",
+    "refused": "REFUSED",
+    "overtaken": "overtaken",
+    "fatal": "SERVES NOTHING",
+    "silent": "NOT KNOWN",
+    "waiting": "has it and waits",
+    "unknown": "NOT KNOWN",
+    "later": "later",
+}
 
 
 def preview(wanted: Release, before: Published | None, forecasts: Sequence[Forecast], sequence: int, when: When, same: bool) -> str:
@@ -52,31 +59,62 @@ def forecast_words(f: Forecast, when: When) -> str:
         return f"{now} -> refuses it, for it failed there before: {f.failed_before}"
     deed = "not known: its manifest cannot be read" if f.effect is None else str(f.effect)
     if f.effect is Effect.ENGINE:
-        deed += f", {outage_words(f.outage)}; {f.busy or 'no'} request{'' if f.busy == 1 else 's'} now" + (", it waits for quiet" if f.busy and when == "idle" else "")
+        deed += f", {outage_words(f.outage)}; {f.busy or 'no'} request{'' if f.busy == 1 else 's'} now" + (
+            ", it waits for quiet" if f.busy and when == "idle" else ""
+        )
     if f.runtime and f.effect is not Effect.POD:
-        deed += "; its supervisor hands over to the new runtime, the engine goes on" if f.effect is not Effect.ENGINE else "; with a new runtime"
+        deed += (
+            "; its supervisor hands over to the new runtime, the engine goes on"
+            if f.effect is not Effect.ENGINE
+            else "; with a new runtime"
+        )
     levers = f"; levers in force there: {', '.join(seen.levers)}" if seen.levers else ""
     return f"{now} -> {deed}{levers}"
 
 
 def outage_words(outage: Outage | None) -> str:
     """How long clients wait."""
-    return "an outage of unknown length (nothing was measured)" if outage is None else f"about {duration(outage.seconds)} without answers ({outage.source})"
+    return (
+        "an outage of unknown length (nothing was measured)"
+        if outage is None
+        else f"about {duration(outage.seconds)} without answers ({outage.source})"
+    )
 
 
 def result_json(
-    profile: str, repo: str, sequence: int, commit: str | None, note: str, forecasts: Sequence[Forecast], endings: Sequence[Ending], trouble: DeployError | None,
-) -> dict[str, object]:  # fmt: skip
+    profile: str,
+    repo: str,
+    sequence: int,
+    commit: str | None,
+    note: str,
+    forecasts: Sequence[Forecast],
+    endings: Sequence[Ending],
+    trouble: DeployError | None,
+) -> dict[str, object]:
     """The result for programs."""
     return {
-        "ok": trouble is None, "profile": profile, "repo": repo, "sequence": sequence, "commit": commit, "result": note,
-        "forecast": [{
-            "pod": f.follower.name, "effect": str(f.effect) if f.effect else None, "outage_s": f.outage.seconds if f.outage else None, "outage_source": f.outage.source if f.outage else None,
-            "new_runtime": f.runtime, "busy": f.busy, "in_force": f.follower.seen.sequence if isinstance(f.follower.seen, Report) else None,
-            "unseen": f.follower.seen.reason if isinstance(f.follower.seen, Unseen) else None,
-        } for f in forecasts],
-        "pods": [dataclasses.asdict(e) for e in endings], **(trouble.to_json() if trouble else {}),
-    }  # fmt: skip
+        "ok": trouble is None,
+        "profile": profile,
+        "repo": repo,
+        "sequence": sequence,
+        "commit": commit,
+        "result": note,
+        "forecast": [
+            {
+                "pod": f.follower.name,
+                "effect": str(f.effect) if f.effect else None,
+                "outage_s": f.outage.seconds if f.outage else None,
+                "outage_source": f.outage.source if f.outage else None,
+                "new_runtime": f.runtime,
+                "busy": f.busy,
+                "in_force": f.follower.seen.sequence if isinstance(f.follower.seen, Report) else None,
+                "unseen": f.follower.seen.reason if isinstance(f.follower.seen, Unseen) else None,
+            }
+            for f in forecasts
+        ],
+        "pods": [dataclasses.asdict(e) for e in endings],
+        **(trouble.to_json() if trouble else {}),
+    }
 
 
 def printable_lines(lines: Sequence[str]) -> str:

@@ -23,14 +23,19 @@ def good_before(repository: Repository, profile: str, now: Published | None, pod
     failed = {sha for report in reports for sha in report.quarantined}
     good = {report.good for report in reports if report.good}
     current = now.manifest.sha256() if now and now.manifest else None
-    candidates = [p for p in _earlier(repository, profile, to) if p.manifest is not None and (to is not None or p.manifest.sha256() not in {*failed, current})]
+    candidates = [
+        p
+        for p in _earlier(repository, profile, to)
+        if p.manifest is not None and (to is not None or p.manifest.sha256() not in {*failed, current})
+    ]
     chosen = next((p for p in candidates if p.manifest and p.manifest.sha256() in good), candidates[0] if candidates else None)
     if chosen is None:
         wanted = f"number {to} of {profile}" if to is not None else f"another publication of {profile} that did not fail"
         raise NothingGood(
-            f"the history of {repository.name} does not hold {wanted}", "A rollback publishes once more what was published before; old files stay in the history.",
+            f"the history of {repository.name} does not hold {wanted}",
+            "A rollback publishes once more what was published before; old files stay in the history.",
             "`podwright rollback --to NUMBER` names one; the commits of the repository show the numbers. Else check the profile out as it was and publish it.",
-        )  # fmt: skip
+        )
     return chosen
 
 

@@ -54,18 +54,35 @@ class Mirrored:
 
     def to_json(self) -> dict[str, object]:
         """For programs."""
-        return {"pod": self.pod, "profile": self.profile, "at": self.at, "state": self.state, "path": self.path, "sections": {k or "head": list(v) for k, v in self.sections.items()}}
+        return {
+            "pod": self.pod,
+            "profile": self.profile,
+            "at": self.at,
+            "state": self.state,
+            "path": self.path,
+            "sections": {k or "head": list(v) for k, v in self.sections.items()},
+        }
 
 
 def run_journal(
-    plan: Plan, *, pod: str | None, lines: int, follow: bool, as_json: bool, folder: Path = FOLDER, clock: Clock | None = None, looks: int | None = None,
-) -> int:  # fmt: skip
+    plan: Plan,
+    *,
+    pod: str | None,
+    lines: int,
+    follow: bool,
+    as_json: bool,
+    folder: Path = FOLDER,
+    clock: Clock | None = None,
+    looks: int | None = None,
+) -> int:
     """Print what the profile's pod mirrored; with `follow` go on until the reader leaves, or for `looks` more looks. Gives the exit code."""
     try:
         if plan.journal is None:
             raise NoJournal(
-                f"{plan.profile} mirrors no journal", "A pod's own log dies with its container.", "Add `journal: {repo: you/journal}` to the profile; the pod needs HF_TOKEN with write access.",
-            )  # fmt: skip
+                f"{plan.profile} mirrors no journal",
+                "A pod's own log dies with its container.",
+                "Add `journal: {repo: you/journal}` to the profile; the pod needs HF_TOKEN with write access.",
+            )
         repository = Repository(plan.journal.repo)
         found = chosen(documents(repository, plan.profile), pod or _own_pod(plan, folder), plan, repository.name)
         if as_json:
@@ -82,7 +99,11 @@ def run_journal(
 def documents(repository: Repository, profile: str) -> list[Mirrored]:
     """The profile's documents, the newest first."""
     paths = [path for path in repository.files_in(IN_REPOSITORY) if path.endswith(".log")]
-    found = (read(path, content.decode("utf-8", "replace")) for path in paths[-MOST_READ:] if (content := repository.file(path, "main")) is not None)
+    found = (
+        read(path, content.decode("utf-8", "replace"))
+        for path in paths[-MOST_READ:]
+        if (content := repository.file(path, "main")) is not None
+    )
     return sorted((d for d in found if d is not None and d.profile == profile), key=lambda d: d.at, reverse=True)
 
 
@@ -113,8 +134,10 @@ def chosen(found: Sequence[Mirrored], pod: str | None, plan: Plan, repo: str) ->
         raise NoJournal(
             f"{repo} holds no journal of {f'pod {pod} of ' if pod else ''}{plan.profile}",
             "A pod mirrors its journal when HF_TOKEN may write there, and first when its runtime starts.",
-            f"There are journals of {others}: name one with --pod." if others else f"`podwright logs {plan.profile}` shows the container's own log while it lives.",
-        )  # fmt: skip
+            f"There are journals of {others}: name one with --pod."
+            if others
+            else f"`podwright logs {plan.profile}` shows the container's own log while it lives.",
+        )
     if rest := sorted({d.pod for d in found} - {own[0].pod}):
         print(f"journals of other pods, for --pod: {', '.join(rest)}", file=sys.stderr)
     return own[0]
@@ -145,7 +168,7 @@ def _follow(repository: Repository, before: Mirrored, clock: Clock, looks: int |
 def news(before: Sequence[str], now: Sequence[str]) -> Sequence[str]:
     """Lines after the last one that was known; all of them when that one is gone."""
     if before and before[-1] in now:
-        return now[len(now) - list(reversed(now)).index(before[-1]):]
+        return now[len(now) - list(reversed(now)).index(before[-1]) :]
     return now
 
 

@@ -113,7 +113,9 @@ class PodClient:
             return body
         said = text(mapping(body.get("error")).get("message")) or text(body.get("error")) or ""
         if status in (401, 403):
-            return Unseen("it refuses the key: another one is set here than in the pod" if self._key else "it asks for a key, and none is set here")
+            return Unseen(
+                "it refuses the key: another one is set here than in the pod" if self._key else "it asks for a key, and none is set here"
+            )
         if status == 404:
             return Unseen("it cannot tell: its runtime is older than this podwright, or another program answers")
         return Unseen(self._cleaned(f"it answers {status}{f': {said}' if said else ''}"))
@@ -127,13 +129,24 @@ def report_of(status: Mapping[str, Any]) -> Report:
     engine, publication, load = mapping(status.get("engine")), mapping(status.get("publication")), mapping(status.get("load"))
     last = [(_said(row.get("at")), _said(row.get("message"))) for row in rows(status.get("last")) if row.get("kind") == "refused"]
     return Report(
-        state=_said(status.get("state")), detail=_said(status.get("detail")), engine=_said(engine.get("name")), manifest=text(engine.get("manifest")) or "",
-        sequence=whole(engine.get("sequence")) or 0, heard=whole(publication.get("sequence")) or 0, pending=publication.get("pending") is not None,
-        changing=status.get("change") is not None, busy=(whole(load.get("running")) or 0) + (whole(load.get("waiting")) or 0),
+        state=_said(status.get("state")),
+        detail=_said(status.get("detail")),
+        engine=_said(engine.get("name")),
+        manifest=text(engine.get("manifest")) or "",
+        sequence=whole(engine.get("sequence")) or 0,
+        heard=whole(publication.get("sequence")) or 0,
+        pending=publication.get("pending") is not None,
+        changing=status.get("change") is not None,
+        busy=(whole(load.get("running")) or 0) + (whole(load.get("waiting")) or 0),
         quarantined={sha: _said(row.get("reason")) for row in rows(status.get("quarantined")) if (sha := text(row.get("manifest")))},
-        good=text(mapping(status.get("good")).get("manifest")), restart_s=number(status.get("restart_s")), notice=_said(status.get("notice")), refusals=tuple(last), runtime=text(status.get("runtime")),
-        levers=tuple(f"{name}={_said(row.get('value'))}" for row in rows(status.get("levers")) if (name := text(row.get("name")))), follows=_said(status.get("follow")),
-    )  # fmt: skip
+        good=text(mapping(status.get("good")).get("manifest")),
+        restart_s=number(status.get("restart_s")),
+        notice=_said(status.get("notice")),
+        refusals=tuple(last),
+        runtime=text(status.get("runtime")),
+        levers=tuple(f"{name}={_said(row.get('value'))}" for row in rows(status.get("levers")) if (name := text(row.get("name")))),
+        follows=_said(status.get("follow")),
+    )
 
 
 def _said(value: object) -> str:

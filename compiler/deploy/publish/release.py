@@ -65,9 +65,10 @@ def release_of(bundle: Bundle, image_files: Mapping[str, bytes]) -> Release:
     parts, runtime = bundle.by_path(), render_runtime(image_files)
     profile = bundle.profile
     files = {
-        f"{profile}/manifest.json": parts["manifest.json"].content, f"{profile}/bootstrap.sh": parts["bootstrap.sh"].content,
+        f"{profile}/manifest.json": parts["manifest.json"].content,
+        f"{profile}/bootstrap.sh": parts["bootstrap.sh"].content,
         payload_path(runtime.sha256): runtime.content,
-    }  # fmt: skip
+    }
     if _BUNDLE_PAYLOAD in parts:
         files[payload_path(parts[_BUNDLE_PAYLOAD].sha256)] = parts[_BUNDLE_PAYLOAD].content
     named = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
@@ -96,7 +97,9 @@ def document(publication: Publication, key: SigningKey | None, today: datetime.d
     """The file for the Hub, signed unless there is no key. Raises SigningKeyExpired, TooLarge."""
     content = unsigned(publication) if key is None else sign_publication(publication, key, today)
     if len(content) > MAX_BYTES:
-        raise TooLarge(f"the publication has {len(content):,} bytes; pods read at most {MAX_BYTES:,}", "Nothing was published.", "Shorten the note.")
+        raise TooLarge(
+            f"the publication has {len(content):,} bytes; pods read at most {MAX_BYTES:,}", "Nothing was published.", "Shorten the note."
+        )
     return content
 
 
@@ -143,7 +146,9 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
 
 def _differences(route: str, old: object, new: object) -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        return [line for key in dict.fromkeys([*old, *new]) for line in _differences(f"{route}.{key}".lstrip("."), old.get(key), new.get(key))]
+        return [
+            line for key in dict.fromkeys([*old, *new]) for line in _differences(f"{route}.{key}".lstrip("."), old.get(key), new.get(key))
+        ]
     if old == new:
         return []
     if isinstance(old, list) and isinstance(new, list) and all(isinstance(v, str) for v in [*old, *new]):
@@ -164,6 +169,7 @@ def _sequence_in(title: str, profile: str) -> int | None:
 
 def _damaged(publication: Publication, path: str) -> NothingGood:
     return NothingGood(
-        f"publication {publication.sequence} cannot be published again: {path} is gone or was changed", "A publish must hold every file that it names.",
+        f"publication {publication.sequence} cannot be published again: {path} is gone or was changed",
+        "A publish must hold every file that it names.",
         "Check the profile out as it was and run `podwright publish`.",
-    )  # fmt: skip
+    )

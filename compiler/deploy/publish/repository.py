@@ -64,7 +64,11 @@ class Repository(HubClient):
         from huggingface_hub.hf_api import RepoFile
 
         try:
-            return sorted(e.path for e in self._asked(f"{self.name}/{folder}", lambda: list(self._api.list_repo_tree(self.name, folder))) if isinstance(e, RepoFile))
+            return sorted(
+                e.path
+                for e in self._asked(f"{self.name}/{folder}", lambda: list(self._api.list_repo_tree(self.name, folder)))
+                if isinstance(e, RepoFile)
+            )
         except FileMissing:
             return []
 
@@ -91,7 +95,11 @@ class Repository(HubClient):
                     raise self._overtaken() from None
             except (Unreachable, ServerBusy, BadAnswer) as failure:
                 return self._settled(guarded, wanted, before, failure)
-        raise ServerBusy(f"{self.name} gets a new commit faster than ours is made, {COMMIT_ATTEMPTS} times in a row", "Nothing was published.", "Run it again.")
+        raise ServerBusy(
+            f"{self.name} gets a new commit faster than ours is made, {COMMIT_ATTEMPTS} times in a row",
+            "Nothing was published.",
+            "Run it again.",
+        )
 
     def _committed(self, files: Mapping[str, bytes], title: str, parent: str) -> str:
         from huggingface_hub import CommitOperationAdd
@@ -114,9 +122,10 @@ class Repository(HubClient):
             now = self.file(guarded, head)
         except (Unreachable, BadAnswer):
             raise NobodyKnows(
-                f"the way to {self.host} broke while the commit was made: {failure.what}", "The commit is there whole or not at all; which of the two cannot be asked now.",
+                f"the way to {self.host} broke while the commit was made: {failure.what}",
+                "The commit is there whole or not at all; which of the two cannot be asked now.",
                 "Run the same command again when the network is back: it looks first, and publishes only what is not there.",
-            ) from None  # fmt: skip
+            ) from None
         if now == wanted:
             return head
         if now != before:
@@ -125,9 +134,10 @@ class Repository(HubClient):
 
     def _overtaken(self) -> Overtaken:
         return Overtaken(
-            f"somebody else published to {self.name} meanwhile", "Two publishers must not overwrite each other unseen. Nothing of ours was published.",
+            f"somebody else published to {self.name} meanwhile",
+            "Two publishers must not overwrite each other unseen. Nothing of ours was published.",
             "Run the command again: it then shows what changes against theirs.",
-        )  # fmt: skip
+        )
 
     @property
     def _api(self) -> Any:
@@ -141,12 +151,15 @@ class Repository(HubClient):
         if status == 412 or (status == 409 and "commit" in subject):
             raise _StaleParent from None
         if isinstance(error, EntryNotFoundError):
-            return FileMissing(f"{self.host} has no {subject}", "It was never published, or taken away.", "Look into the repository on the Hub.")
+            return FileMissing(
+                f"{self.host} has no {subject}", "It was never published, or taken away.", "Look into the repository on the Hub."
+            )
         if status == 413 or (status == 400 and "too large" in str(error).casefold()) or "exceed" in str(error).casefold():
             raise TooLarge(
-                f"{self.host} refuses a file of {self.name} as too large ({status})", "The Hub limits the size of a file and of an account's storage. Nothing was published.",
+                f"{self.host} refuses a file of {self.name} as too large ({status})",
+                "The Hub limits the size of a file and of an account's storage. Nothing was published.",
                 "Remove old payloads from the repository, or look at the account's storage on the Hub.",
-            ) from None  # fmt: skip
+            ) from None
         if status in (401, 403) and not isinstance(error, RepositoryNotFoundError):
             raise self._no_rights(status) from None
         if isinstance(error, RepositoryNotFoundError) or status == 404:
@@ -156,16 +169,22 @@ class Repository(HubClient):
     def _no_rights(self, status: int) -> NoRights:
         what = f"{self.host} refuses the token" if status == 401 else f"the token may not do that with {self.name}"
         return NoRights(
-            f"{what} ({status})", "Publishing needs an account with the right to write to the repository. Nothing was published.",
+            f"{what} ({status})",
+            "Publishing needs an account with the right to write to the repository. Nothing was published.",
             "Set HF_TOKEN to a token of kind write (or fine-grained with write access to this repository); `hf auth whoami` says whose it is.",
-        )  # fmt: skip
+        )
 
     def _no_repository(self, status: int) -> NoRepository:
-        hidden = " Without a token the Hub says the same of one that is private." if status == 401 else " The Hub says the same of one that this account may not see."
+        hidden = (
+            " Without a token the Hub says the same of one that is private."
+            if status == 401
+            else " The Hub says the same of one that this account may not see."
+        )
         return NoRepository(
-            f"{self.host} has no repository {self.name}", f"Pods follow a repository of the Hub.{hidden}",
+            f"{self.host} has no repository {self.name}",
+            f"Pods follow a repository of the Hub.{hidden}",
             "Set HF_TOKEN, correct publish.repo in the profile, or have it made: --create-repo makes a private one.",
-        )  # fmt: skip
+        )
 
 
 class _StaleParent(Exception):
@@ -177,9 +196,10 @@ def _check_sizes(files: Mapping[str, bytes]) -> None:
         limit = MAX_FILE_BYTES if path.endswith(".json") else LARGEST_FILE
         if len(content) > limit:
             raise TooLarge(
-                f"{path} has {len(content):,} bytes; pods read at most {limit:,}", "A pod that cannot read what it follows stays as it is. Nothing was published.",
+                f"{path} has {len(content):,} bytes; pods read at most {limit:,}",
+                "A pod that cannot read what it follows stays as it is. Nothing was published.",
                 "Look at what made it that large: a manifest has some kilobytes, a payload some hundred.",
-            )  # fmt: skip
+            )
 
 
 @contextlib.contextmanager

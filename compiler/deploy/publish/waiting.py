@@ -90,7 +90,9 @@ def _followed(forecast: Forecast, aim: Aim, poll_s: float, clock: Clock, pace: P
             told = words
             say(f"{pod.name}: {words}")
         if clock.time() - last_word > SILENCE_S:
-            return Ending(pod.name, "silent", f"it has said nothing for {SILENCE_S / 60:.0f} minutes: {now.reason if isinstance(now, Unseen) else ''}")
+            return Ending(
+                pod.name, "silent", f"it has said nothing for {SILENCE_S / 60:.0f} minutes: {now.reason if isinstance(now, Unseen) else ''}"
+            )
         if clock.time() > deadline:
             if isinstance(now, Report) and now.pending:
                 return Ending(pod.name, "waiting", f"{now.notice or 'it has it and waits'}; it takes it over by itself")
@@ -101,5 +103,10 @@ def _progress(now: Report | Unseen) -> str:
     if isinstance(now, Unseen):
         return now.reason
     words = f"{now.state}{f', {now.detail}' if now.detail else ''}"
-    return f"{words}; {now.notice}" if now.notice else f"{words}; following: {now.follows}" if not now.changing and now.state == "serving" else words
-
+    return (
+        f"{words}; {now.notice}"
+        if now.notice
+        else f"{words}; following: {now.follows}"
+        if not now.changing and now.state == "serving"
+        else words
+    )
