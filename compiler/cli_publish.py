@@ -151,9 +151,8 @@ def secrets(
     from compiler.deploy import secret_commands
     from compiler.resolve import resolve_plan
 
-    chosen: list[secret_commands.Deed] = [
-        deed for deed, on in (("check", check), ("create", create), ("rotate", rotate), ("prove", prove)) if on
-    ]  # type: ignore[misc]
+    deeds: dict[secret_commands.Deed, bool] = {"check": check, "create": create, "rotate": rotate, "prove": prove}
+    chosen = [deed for deed, is_wanted in deeds.items() if is_wanted]
     if len(chosen) > 1:
         raise typer.BadParameter("one of --check, --create, --rotate and --prove", param_hint=f"--{chosen[1]}")
     plan = resolve_plan(usable_specset(spec_store(specs, only_specs), profile, as_json))
