@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -20,7 +21,7 @@ from tests.unit.pod.living import Pod
 
 W = TypeVar("W")
 # Bounds every wait for something to happen. The slowest, the restart of a real engine, takes 30 s on an idle machine.
-PATIENCE_S = 300.0
+PATIENCE_S = float(os.environ.get("PODWRIGHT_FAULTS_PATIENCE_S") or 300.0)
 # How long what was killed may take to vanish before it counts as left behind.
 VANISH_S = 15.0
 OWN_FOLDER = "podwright-faults-"
@@ -114,13 +115,15 @@ class Case(Generic[W]):
 
 @dataclasses.dataclass(frozen=True)
 class Group(Generic[W]):
-    """Cases that share one world, in the order in which they are played. `pod_of` finds the pod to look at."""
+    """Cases that share one world, in the order in which they are played. `pod_of` finds the pod to look at; `mended` ends what a
+    case before that failed has left broken."""
 
     section: str
     player: str
     opened: Callable[[Path], contextlib.AbstractContextManager[W]]
     cases: Sequence[Case[W]]
     pod_of: Callable[[W], Pod | None] = lambda world: None
+    mended: Callable[[W], object] = lambda world: None
 
 
 Tell = Callable[[str], None]
@@ -151,6 +154,7 @@ def play(group: Group[Any], wanted: Callable[[str], bool], tell: Tell, opened: t
 
 def _played(group: Group[Any], case: Case[Any], world: Any, folder: Path, tell: Tell) -> Result:
     result, began = Result(case.name, group.section, group.player), time.monotonic()
+    group.mended(world)
     own = Path(tempfile.mkdtemp(dir=folder, prefix="case-"))
     pod = group.pod_of(world)
     before = Before(_last_line(pod), files_of_engine(pod)) if pod else None

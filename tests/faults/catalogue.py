@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.faults import processes
+from tests.faults import bad_input, disks, processes, publications, real, the_hub
 from tests.faults.campaign import Group
 
 
 def toy_groups() -> list[Group[Any]]:
     """What needs no real engine."""
-    return [*processes.groups()]
+    return [*processes.groups(), *the_hub.groups(), *publications.groups(), *disks.groups(), *bad_input.groups()]
 
 
 def real_groups() -> list[Group[Any]]:
     """What a real vLLM on the CPU plays."""
-    return []
+    return real.groups()
 
 
 def side_groups() -> list[Group[Any]]:
     """What a real engine plays in the side lane."""
-    return []
+    return real.wedges()

