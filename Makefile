@@ -15,7 +15,7 @@ real := real_engine or real_docker or linters or runpod_schema or real_client or
 fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all plan lint image local lock deploy status stop terminate publish rollback journal secrets stock test check check-real docs golden schemas bench fuzz soak clean
+.PHONY: help build build-all plan lint image local lock deploy status stop terminate connect publish rollback journal secrets stock test check check-real docs golden schemas bench fuzz soak clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ status: $(VENV)/.runtime ## Show pods, PROFILE's or all.
 
 stop: $(VENV)/.runtime ## Stop PROFILE's pod; its GPU is no longer billed.
 	@$(podwright) stop $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))
+
+connect: $(VENV)/.runtime ## Start Claude Code on PROFILE's pod.
+	@$(podwright) connect $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name)) --launch
 
 terminate: $(VENV)/.runtime ## End PROFILE's pod for good.
 	@$(podwright) terminate $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name))

@@ -127,6 +127,6 @@ def test_a_key_that_cannot_be_one_and_a_target_without_a_provider() -> None:
         with pytest.raises(KeyMissing):
             connected("runpod", {"RUNPOD_API_KEY": value})
     with pytest.raises(WrongTarget):
-        connected("docker", {"RUNPOD_API_KEY": KEY})
+        connected("moon", {"RUNPOD_API_KEY": KEY})
     with pytest.raises(WrongTarget):
         connected("runpod", {"RUNPOD_API_KEY": KEY, "PODWRIGHT_RUNPOD_URL": "ftp://x"})
