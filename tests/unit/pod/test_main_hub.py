@@ -130,6 +130,22 @@ def test_the_journal_is_copied_and_holds_no_secret(tmp_path: Path, hub: Hub) -> 
         assert "pod pod1" in text and "booting" in text + "booting" and "k3y-for-tests" not in text and "hf_writer" not in text
 
 
+def test_the_copied_journal_asks_the_engine_and_not_the_bridge(tmp_path: Path, hub: Hub) -> None:
+    """The bridge answers from the first second on; what is copied must say how the engine is."""
+    hub.create("me/journal")
+    manifest = manifest_for("--slow-start", "6", journal=Journal("me/journal", 0.5, 0.5))
+    section = f"----- engine on port {manifest.engine.launch.port} -----\n"
+
+    def copied(text: str) -> bool:
+        files = hub.store.repo("me/journal").head.files
+        return "state/pod1.log" in files and section + text in files["state/pod1.log"].content.decode()
+
+    with living(tmp_path, manifest, {**environ(hub, tmp_path), "RUNPOD_POD_ID": "pod1"}) as pod:
+        pod.until(lambda s: s["bridge_pid"] is not None and copied("does not answer"), "copied without an engine")
+        assert pod.status()["state"] == "booting"
+        pod.until(lambda s: copied("Running: 0 reqs"), "copied with its engine")
+
+
 def test_a_fatal_end_is_copied_before_the_spend_ends(tmp_path: Path, hub: Hub) -> None:
     hub.create("me/journal")
     manifest = manifest_for("--exit-at-start", "1", journal=Journal("me/journal", 600.0, 600.0))

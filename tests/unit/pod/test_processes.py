@@ -99,3 +99,11 @@ def test_ended_children_are_reaped() -> None:
 def test_the_mark_is_in_the_environment(tmp_path: Path) -> None:
     process = processes.start([sys.executable, "-c", f"import os; print(os.environ['{MARK}'])"], dict(os.environ), tmp_path / "log", "x:1")
     assert process.wait(10) == 0 and (tmp_path / "log").read_text() == "x:1\n"
+
+
+def test_only_one_module_ends_engines() -> None:
+    """Three places that stopped the engine had come apart, and two forgot its core; and patterns of names hit bystanders."""
+    images = Path(processes.__file__).parents[2]
+    sources = {file.relative_to(images).as_posix(): file.read_text("utf-8") for kind in ("*.py", "*.sh") for file in images.rglob(kind)}
+    assert [name for name, text in sources.items() if "processes.stop" in text] == ["runtime/pod/supervisor/children.py"]
+    assert [name for name, text in sources.items() if any(word in text for word in ("pkill", "killall", "pgrep"))] == []
