@@ -16,7 +16,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STARTING_S, SERVING_S = 0.5, 2.0
 # Bounds the end of what is killed because it outlived the run.
 KILLED_S = 15.0
-_TAIL_LINES = 15
+_TAIL_LINES, _TAIL_WIDTH = 10, 300
 
 
 class Session:
@@ -84,6 +84,6 @@ class Session:
 
     def _tail(self) -> str:
         try:
-            return "\n".join(self._run.log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:])
+            return "\n".join(line[:_TAIL_WIDTH] for line in self._run.log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:])
         except OSError:
             return ""

@@ -140,3 +140,21 @@ def test_a_child_dies_with_us(tmp_path: Path) -> None:
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_program_that_is_waited_for_ends_with_whoever_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "TICK_S", 0.2)
+    file = tmp_path / "pids"
+    code = f"import os, subprocess, sys, time; c = subprocess.Popen([sys.executable, '-c', {SLEEPS!r}]); open({str(file)!r}, 'w').write(f'{{os.getpid()}} {{c.pid}} '); time.sleep(60)"
+
+    def interrupted() -> None:
+        if file.exists() and len(file.read_text().split()) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        children.run_to_the_end([sys.executable, "-c", code], {}, tmp_path / "log", interrupted)
+    deadline = time.monotonic() + 10
+    pids = [int(word) for word in file.read_text().split()]
+    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
