@@ -81,16 +81,6 @@ readonly -a PACKAGES=(
   '1|tokenizers==0.23.1'
   '1|xxhash==4.1.0'
 )
-readonly -a SCRIPT_PATCHES=(
-  '|patdev/k3-a40-bootstrap|patch_ple.py'
-)
-readonly -a CONFIG_PATCHES=(
-)
-readonly -a PREFETCH=(
-)
-readonly -a REPOS=(
-  'RadixArk/Qwen3.8-Flash-Next|'
-)
 readonly PYTHON="$POD_HOME/engine-python" HF_CACHE="${HF_HOME:-$ROOT$HF_HOME_DEFAULT}"
 readonly WANTED_MANIFEST="${1:-}"
 
@@ -388,111 +378,36 @@ phase_toolkit() {
   log "flashinfer sampler off"
 }
 
-# Python distributions on top of the engine, each by itself: one that fails must not keep the next from being tried.
+# Python distributions on top of the engine. What is looked for, tried and taken back is decided by the runtime's own program.
 
 phase_extras() {
-  local row requirement required name state before
-  local -a wanted=("${PACKAGES[@]#*|}")
-  if [ "$(tool distribution "$ENGINE_REQUIREMENT")" != ok ]; then
-    warn "the installed engine is not $ENGINE_REQUIREMENT"
-  fi
+  local row
+  local -a rows=()
+  patches has "$ENGINE_REQUIREMENT" >/dev/null || warn "the installed engine is not $ENGINE_REQUIREMENT"
   for row in "${PACKAGES[@]}"; do
-    required=${row%%|*}
-    requirement=${row#*|}
-    name=${requirement%%[!A-Za-z0-9._-]*}
-    if [ "$name" = humming-kernels ] && [ "${VL_HUMMING_EXTRAS:-on}" = off ]; then continue; fi
-    state=$(tool distribution "$requirement")
-    if [ "$state" = ok ]; then
-      log "$requirement is installed"
-      continue
-    fi
-    before=${state#other }
-    log "$requirement: $state; installing"
-    if install_extra "$requirement" "${wanted[@]}" 2>&1 | prefixed install && still_imports "$name" "$before" "${wanted[@]%%==*}"; then continue; fi
-    [ "$required" = 0 ] || fatal "$requirement cannot be installed and this profile cannot serve without it" "bake it into the image (container.extras), or remove what needs it"
-    warn "$requirement cannot be installed; going on without it"
+    if [[ ${row#*|} == humming-kernels* ]] && [ "${VL_HUMMING_EXTRAS:-on}" = off ]; then continue; fi
+    rows+=("$row")
   done
+  if patches has "${rows[@]#*|}" >/dev/null; then
+    log "all of ${#rows[@]} extra distributions are installed"
+  else
+    "$POD_HOME/common/install-uv.sh" "$UV_VERSION" 2>&1 | prefixed install || warn "the installer cannot be fetched"
+    patches packages --install "$POD_HOME/common/install-extra.sh" --python "$PYTHON" "${rows[@]}" 2>&1 | prefixed extras \
+      || fatal "a Python distribution cannot be installed and this profile cannot serve without it" "read the lines above; bake it into the image (container.extras), or remove what needs it"
+  fi
   choose_tokenizer
 }
 
-# install_extra REQUIREMENT WANTED...: what is installed is held at its version, but for these, which a bare name sets free.
-install_extra() { "$POD_HOME/common/install-uv.sh" "$UV_VERSION" && "$POD_HOME/common/install-extra.sh" "$PYTHON" "$@"; }
-
-# still_imports NAME BEFORE WANTED...: an upgrade of transformers that does not import goes back to what was there.
-still_imports() {
-  [ "$1" = transformers ] || return 0
-  "$PYTHON" -c 'import transformers; transformers.AutoConfig' 2>&1 | tail -n 1 | prefixed transformers && return 0
-  [[ $2 =~ ^[0-9] ]] || return 1
-  warn "the new transformers does not import; going back to $2"
-  install_extra "transformers==$2" "${@:3}" 2>&1 | prefixed install || warn "transformers $2 could not be restored"
-  return 1
-}
+patches() { PYTHONPATH="$POD_HOME/runtime${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" -m pod.patches "$@"; }
 
 choose_tokenizer() {
   [ "$FASTOKENS" = 1 ] || [ "${VL_FASTOK:-}" = 1 ] || return 0
-  if [ "${VL_FASTOK:-1}" = 1 ] && [[ $(tool distribution "fastokens>=0.2.0") == ok ]]; then
+  if [ "${VL_FASTOK:-1}" = 1 ] && patches has "fastokens>=0.2.0" >/dev/null; then
     host_env VLLM_USE_FASTOKENS 1
     return 0
   fi
   warn "fast tokenizer off: fastokens is missing or switched off; the standard tokenizer serves"
   host_env VLLM_USE_FASTOKENS 0
-}
-
-# Scripts of the owner's that change the installed engine. One without a sha256 is never run: whoever can write to its
-# repository could run anything here.
-
-phase_patches() {
-  local row sha repo file target
-  mkdir -p "$POD_HOME/patches"
-  for row in "${SCRIPT_PATCHES[@]}"; do
-    IFS='|' read -r sha repo file <<<"$row"
-    target="$POD_HOME/patches/$file"
-    [ -n "$sha" ] || fatal "the engine patch $repo/$file has no sha256, so it is not run, and the model does not load without it" "add its sha256 to the model spec and publish again"
-    hub_download "$repo" "$file" "$target" || fatal "the engine patch $repo/$file cannot be fetched" "check the repository; a private one needs the secret HF_TOKEN"
-    [ "$(sha256_of "$target")" = "$sha" ] || fatal "the engine patch $repo/$file is not the one that was reviewed" "read the new file, then put its sha256 into the model spec"
-    "$PYTHON" "$target" 2>&1 | prefixed "$file" || fatal "the engine patch $file failed" "read the lines above: it may not fit engine $ENGINE_REQUIREMENT"
-  done
-}
-
-# The checkpoint: what must be in the cache before the engine may go offline, and repairs of the checkpoint's own files.
-
-phase_model() {
-  local row repo revision
-  for row in "${PREFETCH[@]}"; do
-    IFS='|' read -r repo revision <<<"$row"
-    [ "$(hub state "$repo" "$revision")" = cached ] && continue
-    log "fetching $repo"
-    hub fetch "$repo" "$revision" 2>&1 | prefixed hub || fatal "$repo cannot be fetched, and the engine cannot start without it" "check the name; a gated repository needs an accepted licence and the secret HF_TOKEN"
-  done
-  for row in "${CONFIG_PATCHES[@]}"; do
-    hub patch "$row" 2>&1 | prefixed patch || fatal "the checkpoint's configuration cannot be repaired" "read the lines above"
-  done
-  decide_offline
-}
-
-hub() { tool hub --hub "$HF_CACHE/hub" "$@"; }
-
-# Offline only when every repository that the engine will open is whole: a missing draft fails as an invalid repository id.
-decide_offline() {
-  local row repo revision state
-  case ${VL_HFOFFLINE:-auto} in
-    on)
-      host_env HF_HUB_OFFLINE 1
-      log "the Hub is not asked: VL_HFOFFLINE=on"
-      return 0
-      ;;
-    off) return 0 ;;
-  esac
-  for row in "${REPOS[@]}"; do
-    IFS='|' read -r repo revision <<<"$row"
-    state=$(hub state "$repo" "$revision")
-    if [ "$state" != cached ]; then
-      log "the Hub is asked: $repo is $state"
-      return 0
-    fi
-  done
-  host_env HF_HUB_OFFLINE 1
-  log "the Hub is not asked: all of ${#REPOS[@]} repositories are cached"
 }
 
 # Hands over: the runtime takes this process's place, so signals reach it.
@@ -516,11 +431,11 @@ phase_runtime() {
 main() {
   local phase
   mkdir -p "$LOG_DIR"
-  log "podwright bootstrap 75b3918c6da9, profile $PROFILE, engine $ENGINE_REQUIREMENT"
+  log "podwright bootstrap 9b9239d0fc60, profile $PROFILE, engine $ENGINE_REQUIREMENT"
   trap 'fatal "phase $PHASE failed at line $LINENO: $BASH_COMMAND" "read the lines above; this is not a state that the script knows"' ERR
   forget_last_run
   if [ -f "$ROOT/opt/.image_prebaked" ]; then log "image: $(<"$ROOT/opt/.image_prebaked")"; fi
-  for phase in overrides disk driver ports gpu toolkit torch extras patches model runtime; do
+  for phase in overrides disk driver ports gpu toolkit torch extras runtime; do
     PHASE=$phase
     "phase_$phase"
   done

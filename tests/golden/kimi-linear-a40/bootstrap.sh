@@ -74,14 +74,6 @@ readonly -a PORTS=(
   8080
   18081
 )
-readonly -a CONFIG_PATCHES=(
-)
-readonly -a PREFETCH=(
-)
-readonly -a REPOS=(
-  'cyankiwi/Kimi-Linear-48B-A3B-Instruct-AWQ-4bit|'
-  'patdev/kimi-linear-tokenizer-fix|'
-)
 readonly PYTHON="$POD_HOME/engine-python" HF_CACHE="${HF_HOME:-$ROOT$HF_HOME_DEFAULT}"
 readonly WANTED_MANIFEST="${1:-}"
 
@@ -379,47 +371,6 @@ phase_toolkit() {
   log "flashinfer sampler off"
 }
 
-# The checkpoint: what must be in the cache before the engine may go offline, and repairs of the checkpoint's own files.
-
-phase_model() {
-  local row repo revision
-  for row in "${PREFETCH[@]}"; do
-    IFS='|' read -r repo revision <<<"$row"
-    [ "$(hub state "$repo" "$revision")" = cached ] && continue
-    log "fetching $repo"
-    hub fetch "$repo" "$revision" 2>&1 | prefixed hub || fatal "$repo cannot be fetched, and the engine cannot start without it" "check the name; a gated repository needs an accepted licence and the secret HF_TOKEN"
-  done
-  for row in "${CONFIG_PATCHES[@]}"; do
-    hub patch "$row" 2>&1 | prefixed patch || fatal "the checkpoint's configuration cannot be repaired" "read the lines above"
-  done
-  decide_offline
-}
-
-hub() { tool hub --hub "$HF_CACHE/hub" "$@"; }
-
-# Offline only when every repository that the engine will open is whole: a missing draft fails as an invalid repository id.
-decide_offline() {
-  local row repo revision state
-  case ${VL_HFOFFLINE:-auto} in
-    on)
-      host_env HF_HUB_OFFLINE 1
-      log "the Hub is not asked: VL_HFOFFLINE=on"
-      return 0
-      ;;
-    off) return 0 ;;
-  esac
-  for row in "${REPOS[@]}"; do
-    IFS='|' read -r repo revision <<<"$row"
-    state=$(hub state "$repo" "$revision")
-    if [ "$state" != cached ]; then
-      log "the Hub is asked: $repo is $state"
-      return 0
-    fi
-  done
-  host_env HF_HUB_OFFLINE 1
-  log "the Hub is not asked: all of ${#REPOS[@]} repositories are cached"
-}
-
 # Hands over: the runtime takes this process's place, so signals reach it.
 
 phase_runtime() {
@@ -441,11 +392,11 @@ phase_runtime() {
 main() {
   local phase
   mkdir -p "$LOG_DIR"
-  log "podwright bootstrap 6f9b6eb07401, profile $PROFILE, engine $ENGINE_REQUIREMENT"
+  log "podwright bootstrap 1ccf2376a675, profile $PROFILE, engine $ENGINE_REQUIREMENT"
   trap 'fatal "phase $PHASE failed at line $LINENO: $BASH_COMMAND" "read the lines above; this is not a state that the script knows"' ERR
   forget_last_run
   if [ -f "$ROOT/opt/.image_prebaked" ]; then log "image: $(<"$ROOT/opt/.image_prebaked")"; fi
-  for phase in overrides disk driver ports gpu toolkit torch model runtime; do
+  for phase in overrides disk driver ports gpu toolkit torch runtime; do
     PHASE=$phase
     "phase_$phase"
   done

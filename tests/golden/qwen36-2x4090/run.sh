@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Serves qwen36-2x4090 on this machine, at http://127.0.0.1:8080 until Ctrl-C.
 #   ./run.sh [OPTIONS OF docker run]     for instance: ./run.sh --detach
+# PODWRIGHT_PORT is another port of this machine for it.
 # PODWRIGHT_SECRETS is the file with the secrets, one NAME=VALUE a line; otherwise secrets.env beside this script.
 set -euo pipefail
 
@@ -25,13 +26,13 @@ arguments=(
   --rm --name podwright-qwen36-2x4090 --stop-timeout 30
   --gpus 2
   --ipc host
-  --publish 127.0.0.1:8080:8080
   --mount 'type=volume,src=podwright-qwen36-2x4090-cache,dst=/root/.cache/vllm'
   --env HF_HOME=/root/.cache/huggingface
   --env HF_HUB_DISABLE_PROGRESS_BARS=1
   --env HF_XET_HIGH_PERFORMANCE=1
   --env VLLM_CACHE_ROOT=/root/.cache/vllm
   --env VLLM_NO_USAGE_STATS=1
+  --publish "127.0.0.1:${PODWRIGHT_PORT:-8080}:8080"
   --mount "type=bind,readonly,src=$PODWRIGHT_MODEL_QWEN36_35B_A3B,dst=/models/qwen36"
   --env-file "$secrets"
 )

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Serves tiny-cpu on this machine, at http://127.0.0.1:8080 until Ctrl-C.
 #   ./run.sh [OPTIONS OF docker run]     for instance: ./run.sh --detach
+# PODWRIGHT_PORT is another port of this machine for it.
 # PODWRIGHT_SECRETS is the file with the secrets, one NAME=VALUE a line; otherwise secrets.env beside this script.
 set -euo pipefail
 
@@ -18,19 +19,19 @@ fi
 arguments=(
   --rm --name podwright-tiny-cpu --stop-timeout 30
   --ipc host
-  --publish 127.0.0.1:8080:8080
   --mount 'type=volume,src=podwright-tiny-cpu-cache,dst=/root/.cache/vllm'
   --env HF_HOME=/root/.cache/huggingface
   --env HF_HUB_DISABLE_PROGRESS_BARS=1
   --env HF_XET_HIGH_PERFORMANCE=1
   --env VLLM_CACHE_ROOT=/root/.cache/vllm
   --env VLLM_NO_USAGE_STATS=1
+  --publish "127.0.0.1:${PODWRIGHT_PORT:-8080}:8080"
   --env-file "$secrets"
 )
 # These words belong to the container: nothing in them is for this shell.
 # shellcheck disable=SC2016
 command=(
   /opt/podwright/bootstrap.sh
-  6ecb25db59a15a1464273ecfb9648bc2c67f0b9a3ccbb2c6b7e5be0b1d467c9f
+  5ce38611f23255d0f6d5fb6dd8bc5cbedcce1c85547b6e94fe88d9a1193d2abb
 )
 exec docker run "${arguments[@]}" "$@" podwright/tiny-cpu:0.27.1 "${command[@]}"
