@@ -131,14 +131,14 @@ def test_a_publish_that_restarts_the_engine(story: Story) -> None:
 
 
 def test_a_publish_that_cannot_start_goes_back(story: Story) -> None:
-    """Cores that no machine has: the engine's parser takes them, its worker does not."""
+    """More cache than any machine has: the engine's parser takes it, its worker does not."""
     good = story.report().manifest
     story.edited(bridge={"mode": "translate", "ping": 7}, settings={"max_num_seqs": reasoned(32)},
-                 env={**story.profile["env"], "VLLM_CPU_OMP_THREADS_BIND": reasoned("4000-4001")})  # fmt: skip
+                 env={**story.profile["env"], "VLLM_CPU_KVCACHE_SPACE": reasoned("400000")})  # fmt: skip
     ran = story.publish("does not start")
     assert ran.code == 4 and ran.json["pods"][0]["end"] == "back", ran.out + ran.err[-4000:]
     report = story.report()
-    assert (report.state, report.manifest) == ("serving", good) and report.quarantined
+    assert (report.state, report.manifest, report.sequence) == ("serving", good, 2) and report.quarantined
 
 
 def test_claude_code_through_connect(story: Story, tmp_path: Path) -> None:
