@@ -57,3 +57,12 @@ def test_cuda_pieces_follow_the_release() -> None:
 def test_labels_say_what_the_image_holds() -> None:
     labels = {label.name: label.value for label in plan({"engine": {"cuda": REMOVE}}).image.labels}
     assert (labels["dev.podwright.engine"], labels["dev.podwright.profile"], labels["dev.podwright.cuda"]) == ("vllm==0.27.1", "nemotron-ada", "none")
+
+
+def test_the_tool_that_binds_to_numa_nodes_is_in_the_image_of_a_profile_that_binds() -> None:
+    """The nodes are named because a container does not see which GPU belongs to which."""
+    bound = plan({"profile": {"engine_args": {"numa_bind": {"value": True, "reason": "x"}, "numa_bind_nodes": {"value": [0, 1], "reason": "x"}}}})
+    assert "numactl" in [package.name for package in bound.image.build_apt]
+    at = bound.engine.argv.index("--numa-bind-nodes")
+    assert bound.engine.argv[at + 1 : at + 3] == ("0", "1") and "--numa-bind" in bound.engine.argv
+    assert "numactl" not in [package.name for package in plan().image.build_apt]
