@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -168,23 +169,43 @@ def test_humming_is_required_once_the_engine_asks_for_its_kernels(tmp_path: Path
     assert "cannot serve without it" in FakePod(tmp_path, plan_with(image=image, engine=engine)).run().fatal
 
 
-def test_transformers_that_does_not_import_goes_back(tmp_path: Path) -> None:
-    pod = FakePod(tmp_path, plan_with(image=example_image(packages=(Package("transformers==5.16.1", "x"),))))
+def pod_with_transformers(folder: Path, broken: str) -> FakePod:
+    """Version 5.15.1 is installed and 5.16.1 wanted; `broken` is the one that does not import."""
+    pod = FakePod(folder, plan_with(image=example_image(packages=(Package("transformers==5.16.1", "x"),))))
     pod.add_distribution("transformers", "5.15.1")
-    site = tmp_path / "opt/site"
+    site = folder / "opt/site"
     installer = f"""#!/bin/bash
 version=${{2#*==}}
 rm -rf {site}/transformers*
 mkdir {site}/transformers-$version.dist-info
 printf 'Metadata-Version: 2.1\nName: transformers\nVersion: %s\n' "$version" >{site}/transformers-$version.dist-info/METADATA
-case $version in 5.16.1) echo "raise ImportError('needs another torch')" ;; *) echo "AutoConfig = AutoTokenizer = 1" ;; esac >{site}/transformers.py
+case $version in {broken}) echo "raise ImportError('needs another torch')" ;; *) echo "AutoConfig = AutoTokenizer = 1" ;; esac >{site}/transformers.py
 echo "asked for $2"
 """
     pod.add_file("opt/podwright/common/install-extra.sh", installer, 0o755)
-    outcome = pod.run()
+    return pod
+
+
+def test_transformers_that_does_not_import_goes_back(tmp_path: Path) -> None:
+    outcome = pod_with_transformers(tmp_path, "5.16.1").run()
     assert "asked for transformers==5.15.1" in outcome.log and "needs another torch; 5.15.1 is back" in outcome.log
     assert "a Python distribution cannot be installed" in outcome.fatal
-    assert (site / "transformers-5.15.1.dist-info").is_dir()
+    assert (tmp_path / "opt/site/transformers-5.15.1.dist-info").is_dir()
+
+
+def test_an_upgrade_is_noted_for_the_runtime_and_one_with_which_the_engine_did_not_start_is_not_made_again(tmp_path: Path) -> None:
+    pod = pod_with_transformers(tmp_path, "none")
+    assert "transformers==5.16.1: installed in place of 5.15.1" in pod.run().log
+    note = tmp_path / "opt/podwright/upgrades.json"
+    noted = json.loads(note.read_text())
+    assert noted["rows"] == [{"name": "transformers", "before": "5.15.1", "now": "5.16.1", "state": "unproved"}]
+    assert noted["installer"] == [str(tmp_path / "opt/podwright/common/install-extra.sh"), str(tmp_path / "opt/podwright/engine-python")]
+    note.write_text(json.dumps({**noted, "rows": [{**noted["rows"][0], "state": "tried"}]}))
+    pod.add_distribution("transformers", "5.15.1")
+    (tmp_path / "opt/site/transformers-5.16.1.dist-info/METADATA").unlink()
+    (tmp_path / "opt/site/transformers-5.16.1.dist-info").rmdir()
+    again = pod.run()
+    assert "not tried again, the engine did not start with it; transformers 5.15.1 stays" in again.log and not again.fatal
 
 
 def test_image_of_another_build_is_fatal_unless_the_pod_follows_a_repository(tmp_path: Path) -> None:
