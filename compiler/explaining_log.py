@@ -59,6 +59,7 @@ def text_of(found: Explanation, lines: dict[str, list[SpecLine]], profile: str |
         parts.append("unknown: no fingerprint explains why this ended; nothing is guessed.")
         if found.last:
             parts.append(f"  the log's own last error: {found.last}")
+        parts.append("  next: give the whole log, from the engine's start to its end; docs/explain.md says how a new cause is added.")
     for place, cause in enumerate(found.causes):
         head = "cause" if place == 0 and cause.kind == "error" else "also" if cause.kind == "error" else "note"
         parts.append("\n".join(_cause_lines(head, cause, lines.get(cause.id, []), profile)))

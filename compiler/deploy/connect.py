@@ -196,7 +196,8 @@ def _address(plan: Plan, transport: Transport, folder: Path) -> str:
     state = file.read()
     if state.pod is not None and state.pod.url:
         return state.pod.url
-    with closing(connected(provider_name(file), os.environ, transport=transport)) as provider:
+    where = provider_name(file) if file.path.exists() else plan.target
+    with closing(connected(where, os.environ, transport=transport)) as provider:
         return found_pod(provider, plan.profile, file).url
 
 

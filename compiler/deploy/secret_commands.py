@@ -110,11 +110,20 @@ def run_secrets(
         )
     else:
         print(_table(found))
-        if orders.deed == "rotate":
-            print(
-                f"A pod gets the new value at its next start: `podwright restart {plan.profile}`. It is over when `podwright secrets {plan.profile} --prove` says so."
-            )
+        _say_next(plan, orders, missing)
     return REFUSED if missing and orders.deed != "list" else OK
+
+
+def _say_next(plan: Plan, orders: Orders, missing: Sequence[Row]) -> None:
+    """What is still to be done after a rotation, or about what a check found missing."""
+    if orders.deed == "rotate":
+        print(
+            f"A pod gets the new value at its next start: `podwright restart {plan.profile}`. It is over when `podwright secrets {plan.profile} --prove` says so."
+        )
+    if orders.deed == "check" and missing:
+        names = ", ".join(row.env for row in missing)
+        where = "or name a file of NAME=value lines in PODWRIGHT_SECRETS" if plan.target == "docker" else f"and run `podwright secrets {plan.profile} --create`"
+        print(f"fix: Export {names}, {where}.", file=sys.stderr)
 
 
 class _Work:

@@ -25,6 +25,8 @@ from compiler.plan import Plan
 from compiler.units import grouped
 
 OK, FAILED = 0, 4
+# Claude Code's own prompt with all its tools, in tokens of the generated model: 47,999, read 2026-11-30. In a smaller window it is refused.
+WHOLE_CLIENT = 48_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def _prepare_image(plan: Plan, places: Places, orders: Orders) -> None:
 
 def _print_connection(plan: Plan, places: Places, ports: Ports, key: str, seen: Seen, seconds: float, whole: float, *, as_json: bool) -> None:
     url = f"http://127.0.0.1:{ports.endpoint}"
-    claude = f"{_key_reference(plan, places)}{shlex.quote(_shown(places.bundle / 'connect.sh'))} {url} --launch"
+    claude = f"{_key_reference(plan, places)}{shlex.quote(_shown(places.bundle / 'connect.sh'))} {url} --launch{_fewer_tools(plan)}"
     curl = _curl(plan, url, key)
     if as_json:
         print_json({
@@ -138,6 +140,11 @@ def _print_connection(plan: Plan, places: Places, ports: Ports, key: str, seen: 
     rows += [("status", f"curl -s http://127.0.0.1:{ports.status}/status")] if seen.facts else []
     print(f"{plan.profile} serves {plan.model.served_names[0]} with {grouped(plan.engine.max_model_len)} tokens, {seconds:.0f} s after its start. Ctrl-C stops everything.")
     print("\n".join(f"  {name:<8} {text}" for name, text in rows), flush=True)
+
+
+def _fewer_tools(plan: Plan) -> str:
+    """Arguments of claude without which its first prompt would not fit into a small window."""
+    return " -- --tools Read" if plan.engine.max_model_len < WHOLE_CLIENT else ""
 
 
 def _key_reference(plan: Plan, places: Places) -> str:

@@ -73,8 +73,13 @@ def test_how_to_connect_is_said_in_a_form_that_can_be_pasted(plan: Plan, tmp_pat
         found = json.loads(text)
         assert found["ok"] and found["url"] == "http://127.0.0.1:8081" and found["phases"] == {"start": 9.0} and found["seconds"] == 12.3
         text = f"{found['claude']}\n{found['curl']}"
-    assert f'PODWRIGHT_API_KEY="$(cat {places.home}/key)" {places.bundle}/connect.sh http://127.0.0.1:8081 --launch' in text
+    assert f'PODWRIGHT_API_KEY="$(cat {places.home}/key)" {places.bundle}/connect.sh http://127.0.0.1:8081 --launch -- --tools Read' in text
     assert "curl http://127.0.0.1:8081/v1/messages -H 'x-api-key: k'" in text
+
+
+def test_claude_gets_all_its_tools_where_its_prompt_fits(plan: Plan) -> None:
+    assert "Read" in command._fewer_tools(plan)
+    assert command._fewer_tools(dataclasses.replace(plan, engine=dataclasses.replace(plan.engine, max_model_len=command.WHOLE_CLIENT))) == ""
 
 
 def container(plan: Plan, folder: Path, network: str | None, **environ: str) -> ContainerRun:
