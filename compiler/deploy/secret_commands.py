@@ -318,9 +318,9 @@ def _table(found: Sequence[Row]) -> str:
             r.name,
             r.made or (said[r.there] if r.required or r.there is not False else "absent, optional"),
             r.changed[:10],
-            "set" if r.here else "-",
+            "yes" if r.here else "no",
             r.purpose,
         )
         for r in found
     ]
-    return table(cells, ("variable", "provider's name", "at the provider", "value of", "here", "opens"))
+    return table(cells, ("variable", "provider's name", "at the provider", "since", "set here", "opens"))

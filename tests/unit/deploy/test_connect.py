@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -182,6 +183,16 @@ def test_lines_for_powershell(usual: Plan, endpoint: Models, home: Path, tmp_pat
     assert code == 0 and f"[string]$Address = '{endpoint.url}'," in lines and "Remove-Item Env:ANTHROPIC_API_KEY" in lines and KEY not in lines
     code, undo, _ = printed(capsys, usual, undo=True, shell="powershell")
     assert code == 0 and "[switch]$Undo = $true," in undo
+
+
+def test_without_a_state_file_the_profiles_own_target_is_asked(usual: Plan, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RUNPOD_API_KEY", raising=False)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    code, _, err = printed(capsys, dataclasses.replace(usual, target="docker"))
+    assert code == 4 and "DOCKER_HOST" in err and "RUNPOD" not in err
+    code, _, err = printed(capsys, dataclasses.replace(usual, target="runpod"))
+    assert code == 4 and "RUNPOD_API_KEY is not set" in err
 
 
 def test_the_address_is_the_state_files(usual: Plan, endpoint: Models, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

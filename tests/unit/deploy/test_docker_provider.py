@@ -291,7 +291,7 @@ def test_an_engine_that_is_away_or_fails(engine: Played, tiny: Wanted, monkeypat
             provider.pod(pod.id)
     monkeypatch.undo()
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
-    with pytest.raises(Unanswered, match="no Docker engine answers at tcp://127.0.0.1:9"):
+    with pytest.raises(Unanswered, match=r"no Docker engine answers at tcp://127.0.0.1:9"):
         DockerProvider(KEY).pods()
 
 

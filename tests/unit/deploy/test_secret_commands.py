@@ -66,6 +66,7 @@ def test_listing_and_checking(secrets: Secrets, stub: RunpodStub) -> None:
     assert secrets().code == 0
     missing = secrets(deed="check")
     assert missing.code == 1 and "MISSING" in missing.out
+    assert "fix: Export HF_TOKEN, and run `podwright secrets " in missing.err and "--create`" in missing.err
     told = json.loads(secrets(deed="check", as_json=True).out)
     assert told["missing"] == ["hf-token"] and not told["ok"] and told["secrets"][2]["here"] is True
 
