@@ -7,6 +7,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -90,5 +91,8 @@ def browser() -> Iterator[Browser]:
         try:
             yield started
         finally:
-            started.process.kill()
+            os.killpg(started.process.pid, signal.SIGKILL)  # a browser is a dozen processes, and each writes into the folder
             started.process.wait()
+            os.close(started._to)
+            os.close(started._from)
+            time.sleep(0.2)
