@@ -131,11 +131,14 @@ def test_a_publish_that_restarts_the_engine(story: Story) -> None:
 
 
 def test_a_publish_that_cannot_start_goes_back(story: Story) -> None:
-    """More cache than any machine has: the engine's parser takes it, its worker does not."""
+    """A variable's value that this release does not have: no command line holds it, and the engine says so when it starts."""
     good = story.report().manifest
-    story.edited(bridge={"mode": "translate", "ping": 7}, settings={"max_num_seqs": reasoned(32)},
-                 env={**story.profile["env"], "VLLM_CPU_KVCACHE_SPACE": reasoned("400000")})  # fmt: skip
-    ran = story.publish("does not start")
+    served = {"bridge": {"mode": "translate", "ping": 7}, "settings": {"max_num_seqs": reasoned(32)}}
+    story.edited(**served, env={**story.profile["env"], "VLLM_WORKER_MULTIPROC_METHOD": reasoned("thread")})
+    try:
+        ran = story.publish("does not start")
+    finally:
+        story.edited(**served)
     assert ran.code == 4 and ran.json["pods"][0]["end"] == "back", ran.out + ran.err[-4000:]
     report = story.report()
     assert (report.state, report.manifest, report.sequence) == ("serving", good, 2) and report.quarantined
