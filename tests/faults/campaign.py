@@ -65,7 +65,9 @@ class Stage(Generic[W]):
             self._clients = clients
             waited(lambda: clients.first_served(0.0), PATIENCE_S, "a first answer")
             yield clients
-        seen = Seen.of(clients.calls)
+        self._saw(Seen.of(clients.calls), accepted)
+
+    def _saw(self, seen: Seen, accepted: Sequence[Ending]) -> None:
         self.result.clients = str(seen)
         if others := seen.but(("served", *accepted)):
             self.problem(f"clients saw {others}: {'; '.join(seen.words)}")
@@ -207,7 +209,7 @@ def _told(result: Result, tell: Tell) -> Result:
     recovered = f"{result.recovered_s:.1f} s until {result.recovered_to}; " if result.recovered_s is not None else ""
     tell(f"{'FAILED' if result.problems else 'ok    '}  {result.name}: {recovered}{result.clients}{'; SDK: ' + result.sdk if result.sdk else ''}")
     for problem in result.problems:
-        tell(f"        {problem}")
+        tell(f"        {problem[:400]}")
     return result
 
 

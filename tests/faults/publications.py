@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pod.contract import Fetch
+from pod.publication import DOMAIN
 
 from tests.faults.campaign import Case, Group, Stage
 from tests.faults.worlds import Followed, followed, following, kept, text_of, watched
 from tests.unit.pod.manifests import with_launch
-from tests.unit.pod.test_main_follow import with_flags
+from tests.unit.pod.test_main_follow import PRIVATE, with_flags
 
 OTHER_KEY = b"\x02" * 32
 
@@ -29,18 +31,22 @@ def _opened(folder: Path) -> Iterator[Followed]:
 def refused(stage: Stage[Followed], publish: Callable[[Followed], object], words: str) -> None:
     """It is said why, once; nothing changes; and the next sound publication is taken."""
     world = stage.world
-    before = world.serves()
+    before, told = world.serves(), len(_said(world, words))
     with stage.clients(world.pod):
         stage.strike(lambda: publish(world))
         world.until(lambda s: words in s["notice"] + json.dumps(s["quarantined"]), f"{words!r} is said")
         stage.recovered("it is refused, and why is said")
         time.sleep(1.2)  # two more questions
         kept(stage, world, before)
-        stage.expect(len([line for line in (*world.lines("refused"), *world.lines("quarantine")) if words in line]) == 1, "it is told once")
+        stage.expect(len(_said(world, words)) == told + 1, "it is told once")
         new = world.other()
         world.publish(new)
         world.takes_over(new)
     world.manifest = new
+
+
+def _said(world: Followed, words: str) -> list[str]:
+    return [line for line in (*world.lines("refused"), *world.lines("quarantine")) if words in line]
 
 
 def gone_back(stage: Stage[Followed], flags: tuple[str, ...], words: str) -> None:
@@ -86,7 +92,10 @@ def _newer(world: Followed) -> object:
 def _newer_publication(world: Followed) -> object:
     def newer(document: bytes) -> bytes:
         data = json.loads(document)
-        return json.dumps({**data, "publication": {**data["publication"], "schema_version": 99}}).encode()
+        content = {**data["publication"], "schema_version": 99}
+        spelled = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        signature = Ed25519PrivateKey.from_private_bytes(PRIVATE).sign(DOMAIN + spelled).hex()
+        return json.dumps({**data, "publication": content, "signature": signature}).encode()
 
     return world.publish_content(text_of(world.other()), change=newer)
 

@@ -57,7 +57,8 @@ def opened(folder: Path) -> Iterator[Followed]:
     with contextlib.ExitStack() as stack, hub() as server:
         with contextlib.suppress(Skipped):
             stack.enter_context(small_disk(folder / "state", 64))
-        environ = {**environ_of(server, folder), "PODWRIGHT_API_KEY": KEY, "PATH": f"{ENGINE / 'bin'}:{os.environ['PATH']}", "VLLM_NO_USAGE_STATS": "1"}
+        environ = {**environ_of(server, folder), "PODWRIGHT_API_KEY": KEY, "PATH": f"{ENGINE / 'bin'}:{os.environ['PATH']}", "VLLM_NO_USAGE_STATS": "1",
+                   "TORCHINDUCTOR_CACHE_DIR": str(BUILD / "faults-kernels")}  # fmt: skip
         pod = stack.enter_context(living(folder, manifest, environ, str(ENGINE / "bin" / "python")))
         world = Followed(pod, server, manifest, profile="tiny-cpu")
         world.serves()

@@ -135,9 +135,9 @@ def _resized(folder: Path, mib: int) -> None:
         raise RuntimeError(f"{folder} cannot be made {mib} MiB large")
 
 
-def filled(folder: Path) -> Path:
+def filled(folder: Path, name: str = "filler") -> Path:
     """Fill a file system to its last byte; the file that does."""
-    path = folder / "filler"
+    path = folder / name
     with path.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
         for size in (1 << 16, 1 << 12, 1):
             with contextlib.suppress(OSError):

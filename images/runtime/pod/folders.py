@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -16,6 +17,8 @@ PROBLEM_ENV = "PODWRIGHT_STATE_PROBLEM"
 DEFAULT = Path("/var/lib/podwright")
 STATUS_PORT_ENV = "PODWRIGHT_STATUS_PORT"
 DEFAULT_STATUS_PORT = 8079
+# Given up on a disk that is full, so that what must not be forgotten still fits: some manifests and the small files of state.
+RESERVE_NAME, RESERVE_BYTES = "reserve", 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +32,11 @@ class StateFolder:
     def logs(self) -> Path:
         """Output of engine, bridge and the other children."""
         return self.path / "logs"
+
+    @property
+    def reserve(self) -> Path:
+        """A file of no use but that its room can be had."""
+        return self.path / RESERVE_NAME
 
     @property
     def engine_file(self) -> Path:
@@ -99,30 +107,59 @@ def tidy(folder: StateFolder) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+def keep_reserve(folder: StateFolder) -> None:
+    """Have some room in reserve, if the disk has it. Incompressible, because some disks compress."""
+    if folder.reserve.exists():
+        return
+    beside = folder.path / f".{RESERVE_NAME}.new"
+    try:
+        beside.write_bytes(os.urandom(RESERVE_BYTES))
+        beside.replace(folder.reserve)
+    except OSError:
+        beside.unlink(missing_ok=True)
+
+
 def write(path: Path, content: bytes) -> None:
-    """Put a file in place whole: written beside and renamed. Raises OSError, and then the old one is still there."""
+    """Put a file of the state folder in place whole: written beside and renamed. Raises OSError, and then the old one is still there."""
+    try:
+        _replace(path, content)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        if _gave_up_reserve(path):
+            with contextlib.suppress(OSError):
+                _replace(path, content)
+                return
+        _overwrite(path, content)
+
+
+def _gave_up_reserve(path: Path) -> bool:
+    for folder in (path.parent, path.parent.parent):
+        with contextlib.suppress(OSError):
+            (folder / RESERVE_NAME).unlink()
+            return True
+    return False
+
+
+def _replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
         temporary.replace(path)
-    except BaseException as error:
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _overwrite(path, content)
-            return
         raise
 
 
 def _overwrite(path: Path, content: bytes) -> None:
     """On a full disk, use the blocks that a file of JSON already has, so that what it says stays true."""
-    with path.open("r+b") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        if len(content) > size:
+    with path.open("r+b", buffering=0) as stream:
+        found = os.fstat(stream.fileno())
+        if len(content) > max(found.st_size, found.st_blocks * 512):
             raise OSError(errno.ENOSPC, "no room for a longer file on a full disk", str(path))
-        stream.seek(0)
-        stream.write(content.ljust(size))
+        stream.write(content.ljust(found.st_size))
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -175,6 +175,13 @@ def marked_with(marks: Iterable[str]) -> set[int]:
     return {stat.pid for stat in all_stats() if marks_of(stat.pid) in wanted} - ancestry()
 
 
+def wait_gone(mark: str) -> None:
+    """Wait until nothing with a mark lives any more, for `GONE_S` at most: what was killed ends a little later. Blocks; meant for a thread."""
+    deadline = time.monotonic() + GONE_S
+    while marked_with({mark}) and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+
+
 def _is_another(identity: Identity) -> bool:
     """Whether the id now belongs to a process of somebody else. The kernel gives no id away while a group is called by it."""
     stat = stat_of(identity.pid)

@@ -59,6 +59,12 @@ class Journal:
                     self._stream.write(readable(entry) + "\n")
                     self._stream.flush()
 
+    def flush(self) -> None:
+        """Write what waits, where the disk takes it by now: otherwise it would wait for the next line."""
+        with self._lock:
+            if self._unwritten:
+                self._flush()
+
     def tail(self, lines: int) -> list[dict[str, Any]]:
         """The last lines, oldest first, also those of former runs of this runtime."""
         with self._lock:

@@ -138,10 +138,12 @@ class Supervisor:
         while True:
             await asyncio.sleep(TICK_S)
             self.post(Tick())
+            self._journal.flush()
             if os.getppid() != self._parent:
                 self.post(StopWanted("the guardian is gone"))
             if time.monotonic() - rotated > ROTATE_S:
                 rotated = time.monotonic()
+                folders.keep_reserve(self._folder)
                 for path in self._folder.logs.glob("*.log"):
                     await asyncio.to_thread(logs.rotate, path)
 

@@ -173,6 +173,7 @@ class Steps:
         if strays:
             self._note("stopped", f"{len(strays)} processes of a former engine were still there", pids=sorted(strays))
             processes.kill(strays)
+            await loop.run_in_executor(None, processes.wait_gone, self._children.mark("engine"))
         await self.tidied(engine)
         if not self._has_measured:
             self._has_measured = True
@@ -185,7 +186,7 @@ class Steps:
         """Remove the shared memory and the sockets of an engine that is gone, or that was just stopped."""
         paths = self._children.abandoned | set(engine.facts.get("files", ()) if engine else ())
         removed = await asyncio.get_running_loop().run_in_executor(None, belongings.remove, paths)
-        self._children.abandoned.clear()
+        self._children.abandoned = {path for path in paths.difference(removed) if os.path.exists(path)}  # noqa: PTH110 - somebody uses it still
         if removed:
             self._note("stopped", f"{len(removed)} segments of shared memory and sockets that the engine left were removed", count=len(removed))
 

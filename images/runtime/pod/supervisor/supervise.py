@@ -31,6 +31,7 @@ def supervise(path: Path, environ: Mapping[str, str]) -> int:
     """The exit code of one supervisor. Raises ManifestError or OSError where neither the file nor what is kept can be used."""
     folder = folders.state_folder(environ)
     folders.tidy(folder)
+    folders.keep_reserve(folder)
     state, given = first_state(path, folder, environ)
     secrets = [secret.env for secret in state.target.manifest.supervisor.secrets]
     journal = Journal(folder.path / "journal", Redactor(secret_values(environ, secrets)))

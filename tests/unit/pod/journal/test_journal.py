@@ -83,8 +83,9 @@ def test_a_full_disk_keeps_lines_in_memory_and_writes_them_later(tmp_path: Path,
     full[0] = False
     monkeypatch.setattr(module, "RETRY_S", 0.0)
     kept._retry_at = 0.0
+    kept.flush()
+    assert kept.health() == {"on_disk": True, "problem": "", "waiting": 0, "lost": 0}, "without a new line"
     kept.write("a", "after")
-    assert kept.health()["on_disk"] is True
     assert [entry["message"] for entry in lines_of(tmp_path / "journal.jsonl")] == ["before", "during 0", "during 1", "during 2", "after"]
 
 
