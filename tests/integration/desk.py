@@ -53,9 +53,9 @@ def specs_folder(folder: Path) -> Path:
 
 
 def _lock() -> str:
-    frozen = subprocess.run([ENGINE / "bin/python", "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout.split()
+    frozen = subprocess.run([ENGINE / "bin/python", "-m", "pip", "freeze", "--all"], capture_output=True, text=True, check=True).stdout.split()
     pins = (line.lower().replace("_", "-") for line in frozen if "==" in line)
-    return "# lock for 3.11\n" + "\n".join(sorted(pin for pin in pins if pin.split("==")[0] not in ("torch", "vllm", "pip"))) + "\n"
+    return "# lock for 3.11\n" + "\n".join(sorted(pin for pin in pins if pin.split("==")[0] not in ("torch", "vllm", "pip", "wheel"))) + "\n"
 
 
 def write_profile(specs: Path, changes: Mapping[str, Any]) -> None:
