@@ -101,12 +101,12 @@ def _prepare_tree(plan: Plan, places: Places, orders: Orders) -> None:
     if plan.image.recipe != "vllm-cpu":
         raise LocalRunFailed(
             f"{plan.profile} needs {plan.hardware.count} x {plan.hardware.name}", "Outside a container only the CPU build of the engine is installed here.",
-            "Say --docker on a machine with that GPU, or take the profile tiny-cpu to see how everything works.",
+            "Say --docker (make: DOCKER=1) on a machine with that GPU, or take the profile tiny-cpu to see how everything works.",
         )  # fmt: skip
     if not is_linux_x86():
-        raise LocalRunFailed("this machine is no Linux on x86-64", "The engine's lock and the runtime are for that.", "Say --docker, where a Docker engine runs.")
+        raise LocalRunFailed("this machine is no Linux on x86-64", "The engine's lock and the runtime are for that.", "Say --docker (make: DOCKER=1), where a Docker engine runs.")
     if plan.model.folder is not None:
-        raise LocalRunFailed(f"the weights of {plan.model.slug} lie in a mounted folder", f"In the pod it is {plan.model.folder}.", "Say --docker, which mounts it.")
+        raise LocalRunFailed(f"the weights of {plan.model.slug} lie in a mounted folder", f"In the pod it is {plan.model.folder}.", "Say --docker (make: DOCKER=1), which mounts it.")
     _say("looking for the engine's environment")
     python = engine_environment(plan, places.bundle, places.cache, orders.python, os.environ, _say)
     lay_out(plan, places, python)
