@@ -53,6 +53,7 @@ def fatal(stage: Stage[Path], code: str, words: str, environ: dict[str, str], **
             status = world.until(lambda s: s["state"] == "fatal", "fatal")
             stage.expect(status["fatal"]["code"] == code, f"the code is {code}, and not {status['fatal']['code']}")
             stage.expect(words in status["fatal"]["cause"], f"the cause says {words!r}: {status['fatal']['cause']}")
+            waited(lambda: _answers(world.pod), PATIENCE_S, "the bridge answers")
             answer = world.pod.complete()
             stage.result.clients = f"{answer[0]} with the reason"
             stage.expect(answer[0] == 529 and words in json.dumps(answer[1]), "clients are told why")
@@ -62,6 +63,12 @@ def fatal(stage: Stage[Path], code: str, words: str, environ: dict[str, str], **
             stage.strike(lambda: world.publish(good))
             world.takes_over(good)
             stage.recovered("a fixed publication serves")
+
+
+def _answers(pod: Pod) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(pod.complete()[0])
+    return False
 
 
 def unwritable_state(stage: Stage[Path]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tests.faults.clients import Clients, Ending, Seen, waited
+from tests.faults.clients import KEY, Clients, Ending, Seen, waited
 from tests.faults.leftovers import files_of_engine, left_behind, still_there
 from tests.unit.pod.living import Pod
 
@@ -59,9 +59,10 @@ class Stage(Generic[W]):
         self._clients: Clients | None = None
 
     @contextlib.contextmanager
-    def clients(self, pod: Pod, *accepted: Ending, count: int = 3, model: str = "m", tokens: int = 8) -> Iterator[Clients]:
+    def clients(self, pod: Pod, *accepted: Ending, count: int = 3, model: str = "m", tokens: int = 8,
+                key: str = KEY) -> Iterator[Clients]:  # fmt: skip
         """Clients that ask meanwhile. Every answer must be served, or end as `accepted` says."""
-        with Clients(pod.manifest.bridge.port, count, model=model, tokens=tokens) as clients:
+        with Clients(pod.manifest.bridge.port, count, model=model, tokens=tokens, key=key) as clients:
             self._clients = clients
             waited(lambda: clients.first_served(0.0), PATIENCE_S, "a first answer")
             yield clients

@@ -22,6 +22,8 @@ from tests.unit.pod.manifests import with_launch
 
 # More than the runtime leaves free beside a download (2 GiB), so that it begins; nothing of it is used.
 ROOMY_MIB = 3000
+# Archives are sealed with the endpoint's key, if nobody could guess it.
+LONG_KEY = "k3y-that-seals-for-tests"
 BIG = Fetch("model", "o/big", None, None)
 
 
@@ -107,11 +109,16 @@ def cached(hub_root: Path, *flags: str) -> Manifest:
     return following(base=manifest, compile_caches={"p": CompileCache("me/graphs", "k", {"model": "m", "gpu": hub_root.name})})
 
 
+def sealing(stage: Stage[Path]) -> dict[str, str]:
+    """Variables of pods of one image: their checkpoints lie in the same place, and their archives are sealed."""
+    return {"API_KEY": LONG_KEY, "HF_HOME": str(stage.folder / "hf")}
+
+
 def archive_of(stage: Stage[Path], server: Hub, *flags: str) -> tuple[Manifest, str]:
     """A pod publishes its compile cache; its manifest and the archive's name."""
     manifest = cached(stage.folder, *flags)
     (stage.folder / "first").mkdir()
-    with followed_on(server, stage.folder / "first", manifest) as world:
+    with followed_on(server, stage.folder / "first", manifest, sealing(stage)) as world:
         world.until(lambda s: any(line.startswith("published") for line in world.lines("compile-cache")), "the cache is published")
         stage.expect(world.pod.end() == 0, "the first pod ends")
     files = server.store.repo("me/graphs", "dataset").head.files
@@ -140,9 +147,9 @@ def second(stage: Stage[Path], server: Hub, manifest: Manifest, outcome: str) ->
     folder = stage.folder / "second"
     folder.mkdir(exist_ok=True)
     stage.strike(lambda: None)
-    with followed_on(server, folder, manifest) as world:
+    with followed_on(server, folder, manifest, sealing(stage)) as world:
         stage.recovered("it serves, from the pod's start")
-        with stage.clients(world.pod):
+        with stage.clients(world.pod, key=LONG_KEY):
             time.sleep(0.3)
         said = world.lines("compile-cache")
         stage.expect(said and said[0].startswith(outcome), f"{outcome} is said: {said}")

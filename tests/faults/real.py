@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,11 +74,19 @@ def sdk(stage: Stage[Followed]) -> Iterator[None]:
         return
     command = [str(SDK), str(Path(__file__).with_name("sdk_client.py")), str(stage.world.pod.manifest.bridge.port), MODEL]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    calls: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: calls.extend(json.loads(line) for line in process.stdout or ()), daemon=True)
+    reader.start()
     try:
+        waited(lambda: calls, PATIENCE_S, "the SDK's first answer")
         yield
+        seen = len(calls)
+        waited(lambda: len(calls) > seen + 1, PATIENCE_S, "an answer to a question of the SDK that it asked afterwards")
     finally:
-        text, _ = process.communicate(timeout=PATIENCE_S)
-    calls = [json.loads(line) for line in text.splitlines()]
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(PATIENCE_S)
+        reader.join()
     failed = [call["error"] for call in calls if call["error"]]
     stage.result.sdk = f"{len(calls) - len(failed)} of {len(calls)}"
     # An answer that was cut in its middle cannot be asked for again by the client itself.
@@ -221,14 +230,24 @@ def end(stage: Stage[Followed]) -> None:
     stage.expect(not left, f"no shared memory and no socket is left: {left}")
 
 
+def warm(stage: Stage[Followed]) -> None:
+    """Wait until the watchdog has seen enough answers to judge, as it has in a pod that serves."""
+    world = stage.world
+    with stage.clients(world.pod, model=MODEL):
+        world.until(lambda s: not s["watchdog"].startswith(("booting", "warming")), "warm")
+        time.sleep(11.0)  # two looks with answers in between
+
+
 def silent_engine(stage: Stage[Followed]) -> None:
     """SIGSTOP to the engine's server: its process lives and says nothing."""
+    warm(stage)
     before = struck(stage, lambda status: int(status["engine_pid"]), signal.SIGSTOP)
     stage.expect(stage.world.serves()["engine_pid"] != before["engine_pid"], "another engine serves")
 
 
 def smiling_engine(stage: Stage[Followed]) -> None:
     """SIGSTOP to the process that holds the model: /health stays green and no token comes."""
+    warm(stage)
     before = struck(stage, core_of, signal.SIGSTOP)
     stage.expect(stage.world.serves()["engine_pid"] != before["engine_pid"], "another engine serves")
 

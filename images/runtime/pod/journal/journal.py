@@ -23,7 +23,7 @@ MAX_LINES = 2000
 # What one line may hold. A diagnosis is some hundred characters; a traceback belongs to the engine's log.
 MAX_MESSAGE_CHARS = 4000
 # Pause between attempts to write to a disk that refused.
-RETRY_S = 30.0
+RETRY_S = 10.0
 
 
 class Journal:

@@ -166,6 +166,9 @@ class Watchdog:
 
     def _note_movement(self, step: float, seen: Observation) -> bool:
         engines = seen.counters.engines if seen.counters else {}
+        if self._probe_until is None:  # what clients were answered warms an engine as a probe does: one that is never idle is never probed
+            ended = sum(now.finished - now.aborted - (was.finished - was.aborted) for label, now in engines.items() if (was := self._last.get(label)))
+            self._grace -= min(self._grace, max(0, int(ended)))
         moved = seen.probe is not None and seen.probe.ok
         for label, now in engines.items():
             before = self._last.get(label)

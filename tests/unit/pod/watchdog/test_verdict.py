@@ -53,6 +53,26 @@ def test_a_refused_generation_is_reported_once_and_never_counts() -> None:
     assert "restart-engine" not in requests
 
 
+def test_an_engine_that_was_never_idle_is_warm_all_the_same() -> None:
+    """Under load nothing is probed: what clients were answered must count, or a wedge after hours of service has the patience of a start."""
+    looks, seen = Looks(adopted=False), []
+    for n in range(20):
+        looks.see(counters=Counters({"0": EngineCounters(running=3, generation_tokens=float(n), finished=float(n))}))
+    stuck = Counters({"0": EngineCounters(running=3, generation_tokens=19.0, finished=19.0)})
+    while "restart-engine" not in seen and len(seen) < 100:
+        seen.append(looks.see(counters=stuck).request)
+    assert 5.0 * len(seen) <= DEFAULTS.probe_timeout_s + 10.0
+
+
+def test_answers_that_clients_broke_off_warm_nothing() -> None:
+    looks = Looks(adopted=False)
+    for n in range(20):
+        looks.see(counters=Counters({"0": EngineCounters(running=1, generation_tokens=float(n), finished=float(n), aborted=float(n))}))
+    stuck = Counters({"0": EngineCounters(running=1, generation_tokens=19.0, finished=19.0, aborted=19.0)})
+    verdicts = [looks.see(counters=stuck) for _ in range(30)]
+    assert "restart-engine" not in [verdict.request for verdict in verdicts] and "warming" in [verdict.state for verdict in verdicts]
+
+
 def test_one_stuck_engine_of_a_data_parallel_group_is_seen_while_the_others_work() -> None:
     looks = Looks()
     stuck, reasons = EngineCounters(running=1, kv_usage=0.2), []
