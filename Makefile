@@ -15,7 +15,7 @@ real := real_engine or real_docker or linters or runpod_schema or real_client or
 fast := not bench and not ($(real))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all plan lint image local lock deploy status stop terminate connect publish rollback journal secrets stock test check check-real docs golden schemas bench fuzz soak clean
+.PHONY: help build build-all plan lint image local lock deploy status stop terminate connect publish rollback journal secrets stock test check check-real docs golden schemas bench fuzz soak faults clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,10 @@ fuzz: $(VENV)/.dev ## A longer campaign of the property tests.
 soak: $(VENV)/.dev ## Load a bridge with 64 clients of all kinds for SOAK_SECONDS, and break 10,000 streams off; nothing may be left.
 	@$(BIN)/python -m tests.bench.bridge soak --seconds $(SOAK_SECONDS)
 	@$(BIN)/python -m tests.bench.bridge aborts
+
+faults: $(VENV)/.dev ## Do every fault to living pods and write the table of docs/reliability.md; ONLY=pattern for some, NO_PAGE=1 leaves the page.
+	@$(podwright) build tiny-cpu >/dev/null
+	@PYTHONPATH=.:images/runtime $(BIN)/python -m tests.faults $(if $(ONLY),--only '$(ONLY)') $(if $(NO_PAGE),--no-page)
 
 clean: ## Remove bundles and the environment.
 	rm -rf build $(VENV)

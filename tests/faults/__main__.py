@@ -40,7 +40,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="name the cases and play none")
     parser.add_argument("--without-engine", action="store_true", help="only what needs no real engine")
     parser.add_argument("--json", type=Path, default=report.DOCUMENT, help="where the results go")
-    parser.add_argument("--no-page", action="store_true", help="leave docs/reliability.md as it is")
+    parser.add_argument("--no-page", action="store_true", help="leave docs/reliability.md as it is, as a campaign does that found a fault or did not play all")
     options = parser.parse_args(words)
     real, side, toys = ([], [], toy_groups()) if options.without_engine else (real_groups(), side_groups(), toy_groups())
     if options.list:
@@ -50,9 +50,9 @@ def main(words: Sequence[str] | None = None) -> int:
     facts = {"date": datetime.date.today().isoformat(), "machine": machine(), "seconds": round(time.monotonic() - BEGAN)}
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(as_json(results, facts))
-    if not options.only and not options.without_engine and not options.no_page:
-        report.write_page(results, facts)
     bad = [result for result in results if result.problems]
+    if not (bad or options.only or options.without_engine or options.no_page):
+        report.write_page(results, facts)
     skipped = [result for result in results if result.skipped]
     tell("done")(f"{len(results)} cases, {len(bad)} failed, {len(skipped)} skipped; {options.json}")
     return 1 if bad or not results else 0

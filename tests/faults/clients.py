@@ -22,7 +22,8 @@ KEY = "k3y-for-tests"
 HANGS_S = 400.0
 # A client that was sent away comes again so soon, whatever it was told: it is here to see, not to be polite.
 AGAIN_S = 0.2
-_RETRYABLE = frozenset((429, 503, 529))
+# Besides all of 500 and above: what the official clients repeat by themselves.
+_RETRYABLE = frozenset((408, 409, 429))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +111,8 @@ def judged(data: bytes) -> tuple[Ending, str]:
         return "ended", body[body.index(b"event: error") :].decode("utf-8", "replace")[:300]
     if status in (0, 200):
         return "broken", f"{len(body)} bytes and then nothing"
-    return "told" if status in _RETRYABLE else "failed", f"{status}: {body.decode('utf-8', 'replace')[:300]}"
+    may_repeat = (status in _RETRYABLE or status >= 500) and b"x-should-retry: false" not in head.lower()
+    return "told" if may_repeat else "failed", f"{status}: {body.decode('utf-8', 'replace')[:300]}"
 
 
 @dataclasses.dataclass(frozen=True)
