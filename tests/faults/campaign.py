@@ -40,6 +40,7 @@ class Result:
     left: list[str] = dataclasses.field(default_factory=list)
     lost: str = "nothing"
     sdk: str = ""
+    words: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
@@ -69,7 +70,7 @@ class Stage(Generic[W]):
         self._saw(Seen.of(clients.calls), accepted)
 
     def _saw(self, seen: Seen, accepted: Sequence[Ending]) -> None:
-        self.result.clients = str(seen)
+        self.result.clients, self.result.words = str(seen), list(seen.words)
         if others := seen.but(("served", *accepted)):
             self.problem(f"clients saw {others}: {'; '.join(seen.words)}")
 

@@ -206,14 +206,18 @@ def full_disk(stage: Stage[Followed]) -> None:
     if not os.path.ismount(world.pod.folder / "state"):
         raise Skipped("this machine lets nobody mount a small file system (needs root)")
     before = world.serves()
-    filler = filled(world.pod.folder / "state")
+    state = world.pod.folder / "state"
+    fillers = [filled(state)]
+    (state / "reserve").unlink(missing_ok=True)
+    fillers.append(filled(state, "more"))
     try:
         with stage.clients(world.pod, "told", "ended", "broken", model=MODEL), sdk(stage):
             stage.strike(lambda: os.kill(before["engine_pid"], signal.SIGKILL))
             stage.served_again()
         stage.expect(not world.pod.status()["journal"]["on_disk"], "it says that the journal is not on disk")
     finally:
-        filler.unlink()
+        for filler in fillers:
+            filler.unlink()
     world.until(lambda s: s["journal"]["on_disk"], "the journal is on disk again")
 
 
