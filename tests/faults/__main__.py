@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.faults import report
 from tests.faults.campaign import Group, Result, as_json, play
-from tests.faults.catalogue import real_groups, side_groups, toy_groups
+from tests.faults.catalogue import every_group, real_groups, side_groups, toy_lanes
 
 BEGAN = time.monotonic()
 # Bounds the wait for the side lane's engine before the main lane begins: two engines that start at once are slower than one after the other.
@@ -42,11 +42,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, default=report.DOCUMENT, help="where the results go")
     parser.add_argument("--no-page", action="store_true", help="leave docs/reliability.md as it is, as a campaign does that found a fault or did not play all")
     options = parser.parse_args(words)
-    real, side, toys = ([], [], toy_groups()) if options.without_engine else (real_groups(), side_groups(), toy_groups())
     if options.list:
-        print("\n".join(f"{group.section}: {case.name} ({group.player})" for group in (*toys, *real, *side) for case in group.cases))
+        print("\n".join(f"{group.section}: {case.name} ({group.player})" for group in every_group() for case in group.cases))
         return 0
-    results = run([*toys, *real], side, lambda name: re.search(options.only, name) is not None)
+    results = run(lambda name: re.search(options.only, name) is not None, with_engine=not options.without_engine)
     facts = {"date": datetime.date.today().isoformat(), "machine": machine(), "seconds": round(time.monotonic() - BEGAN)}
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(as_json(results, facts))
@@ -58,23 +57,30 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if bad or not results else 0
 
 
-def run(groups: Sequence[Group[Any]], side: Sequence[Group[Any]], wanted: Callable[[str], bool]) -> list[Result]:
-    """Two lanes: in the side one the minutes pass in which a watchdog waits for proof."""
-    found: dict[str, list[Result]] = {"side": [], "main": []}
+def run(wanted: Callable[[str], bool], *, with_engine: bool = True) -> list[Result]:
+    """Everything. In the side lane minutes pass in which a watchdog waits for proof, and the lanes of the toy wait most of the time, too;
+    what a real engine does to clients is measured when the toys are done."""
+    found: dict[str, list[Result]] = {}
     opened = threading.Event()
 
-    def played_beside() -> None:
-        for group in side:
-            found["side"] += play(group, wanted, tell("side"), opened)
-        opened.set()
+    def lane(name: str, groups: Sequence[Group[Any]]) -> threading.Thread:
+        def played() -> None:
+            for group in groups:
+                found.setdefault(name, []).extend(play(group, wanted, tell(name), opened if name == "side" else None))
+            if name == "side":
+                opened.set()
 
-    beside = threading.Thread(target=played_beside)
-    beside.start()
+        thread = threading.Thread(target=played)
+        thread.start()
+        return thread
+
+    side = lane("side", side_groups() if with_engine else [])
     opened.wait(SIDE_START_S)
-    for group in groups:
-        found["main"] += play(group, wanted, tell("main"))
-    beside.join()
-    return [*found["main"], *found["side"]]
+    for thread in [lane(f"toy {number}", groups) for number, groups in enumerate(toy_lanes(), 1)]:
+        thread.join()
+    lane("main", real_groups() if with_engine else []).join()
+    side.join()
+    return [result for name in sorted(found, reverse=True) for result in found[name]]
 
 
 def machine() -> str:

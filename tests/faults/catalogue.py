@@ -8,9 +8,9 @@ from tests.faults import bad_input, disks, processes, publications, real, the_hu
 from tests.faults.campaign import Group
 
 
-def toy_groups() -> list[Group[Any]]:
-    """What needs no real engine."""
-    return [*processes.groups(), *the_hub.groups(), *publications.groups(), *disks.groups(), *bad_input.groups()]
+def toy_lanes() -> list[list[Group[Any]]]:
+    """What needs no real engine, in lanes that take about as long."""
+    return [processes.groups(), [*the_hub.groups(), *publications.groups(), *disks.groups(), *bad_input.groups()]]
 
 
 def real_groups() -> list[Group[Any]]:
@@ -21,3 +21,8 @@ def real_groups() -> list[Group[Any]]:
 def side_groups() -> list[Group[Any]]:
     """What a real engine plays in the side lane."""
     return real.wedges()
+
+
+def every_group() -> list[Group[Any]]:
+    """All of them."""
+    return [*real_groups(), *side_groups(), *(group for lane in toy_lanes() for group in lane)]

@@ -10,10 +10,10 @@ import pytest
 
 from tests.faults import report
 from tests.faults.campaign import Result
-from tests.faults.catalogue import real_groups, side_groups, toy_groups
+from tests.faults.catalogue import every_group
 from tests.faults.clients import Clients, Ending, Seen, judged
 
-ALL = [(group, case) for group in (*toy_groups(), *real_groups(), *side_groups()) for case in group.cases]
+ALL = [(group, case) for group in every_group() for case in group.cases]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 
 

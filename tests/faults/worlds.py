@@ -28,7 +28,7 @@ class Followed(World):
 
     def until(self, condition: Callable[[dict[str, Any]], Any], what: str) -> dict[str, Any]:
         """The first status for which something is so."""
-        return self.pod.until(condition, what, PATIENCE_S)
+        return self.pod.until(lambda status: "state" in status and condition(status), what, PATIENCE_S)
 
     def serves(self) -> dict[str, Any]:
         """The first status in which it serves and nothing is under way."""

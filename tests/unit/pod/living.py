@@ -7,6 +7,7 @@ import dataclasses
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -28,10 +29,12 @@ PATIENCE_S = 40.0
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A port that was free a moment ago, and none of those that the kernel gives to the thousands of connections of the tests' clients."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 30_000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 def toy_manifest(*flags: str, port: int, endpoint: int, base: Manifest | None = None, **watchdog: Any) -> Manifest:
