@@ -175,10 +175,13 @@ def marked_with(marks: Iterable[str]) -> set[int]:
     return {stat.pid for stat in all_stats() if marks_of(stat.pid) in wanted} - ancestry()
 
 
-def wait_gone(mark: str) -> None:
-    """Wait until nothing with a mark lives any more, for `GONE_S` at most: what was killed ends a little later. Blocks; meant for a thread."""
-    deadline = time.monotonic() + GONE_S
-    while marked_with({mark}) and time.monotonic() < deadline:
+def wait_gone(pids: Iterable[int]) -> None:
+    """Wait until killed processes have given back all that they had, for `GONE_S` at most. Blocks; meant for a thread.
+
+    A process that ends loses its environment, and with it its mark, before its files.
+    """
+    left, deadline = set(pids), time.monotonic() + GONE_S
+    while left.intersection(stat.pid for stat in all_stats()) and time.monotonic() < deadline:
         time.sleep(LOOK_S)
 
 

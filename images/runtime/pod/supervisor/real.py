@@ -153,9 +153,9 @@ class Real:
         if engine is not None:
             stopped = await self.children.stop(engine, hurried=lambda: self.steps.hurried)
             self._note("stopped", f"engine {engine.pid} ended after {stopped.seconds:.1f} s", survivors=list(stopped.survivors))
-        mark = self.children.mark("engine")
-        processes.kill(processes.marked_with({mark}))
-        await asyncio.to_thread(processes.wait_gone, mark)
+        strays = processes.marked_with({self.children.mark("engine")})
+        processes.kill(strays)
+        await asyncio.to_thread(processes.wait_gone, strays)
         await self.steps.tidied(engine)
 
     async def _end_spend(self, reason: str) -> None:

@@ -173,7 +173,7 @@ class Steps:
         if strays:
             self._note("stopped", f"{len(strays)} processes of a former engine were still there", pids=sorted(strays))
             processes.kill(strays)
-            await loop.run_in_executor(None, processes.wait_gone, self._children.mark("engine"))
+            await loop.run_in_executor(None, processes.wait_gone, strays)
         await self.tidied(engine)
         if not self._has_measured:
             self._has_measured = True

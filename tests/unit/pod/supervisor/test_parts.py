@@ -82,7 +82,7 @@ def test_on_a_full_disk_a_file_is_overwritten_in_its_own_blocks(tmp_path: Path, 
     folders.write_json(file, {"state": "fatal"})
     assert folders.read_json(file) == {"state": "fatal"}
     with pytest.raises(OSError):
-        folders.write_json(file, {"state": "x" * 200})
+        folders.write_json(file, {"state": "x" * 5000})
     assert folders.read_json(file) == {"state": "fatal"}
 
 
