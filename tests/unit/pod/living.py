@@ -130,7 +130,10 @@ def living(folder: Path, manifest: Manifest, environ: Mapping[str, str] | None =
         if pod.process is not None and pod.process.poll() is None:
             pod.process.kill()
             pod.process.wait(10)
-        processes.kill(pod.left())
+        # A supervisor that still lives replaces a bridge that is killed before it.
+        while left := pod.left():
+            processes.kill(left)
+            time.sleep(0.05)
 
 
 def _asked(port: int, method: str, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float = 5.0) -> tuple[int, Any]:
