@@ -12,10 +12,10 @@ SOAK_SECONDS ?= 1800
 podwright = $(BIN)/podwright
 options = $(if $(SPECS),--specs $(SPECS))
 real := real_engine or real_docker or linters or runpod_schema or real_client or real_sdk or desktop
-fast := not bench and not ($(real))
+fast := not bench and not living and not ($(real))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-all plan lint image local lock deploy status stop terminate connect publish rollback journal secrets stock test check check-real docs golden schemas bench fuzz soak faults clean
+.PHONY: help build build-all plan lint image local lock deploy status stop terminate connect publish rollback journal secrets stock test test-living check check-real docs golden schemas bench fuzz soak faults clean
 
 help: ## Show the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ stock: $(VENV)/.runtime ## Show cards with price and stock, PROFILE's or all.
 test: $(VENV)/.dev ## Run the fast tests.
 	@$(BIN)/python -m pytest -n $(JOBS) -m "$(fast)"
 
+test-living: $(VENV)/.dev ## Run the tests that start whole runtimes and ask a Hub: minutes, and nothing from outside.
+	@$(BIN)/python -m pytest -n $(JOBS) -m living
+
 check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -98,8 +101,8 @@ check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
 	@$(podwright) docs --check
 	@$(podwright) schema --check
 
-check-real: $(VENV)/.dev build-all ## Check bundles and the runtime with real parts: engine, Docker, linters, RunPod's schema, clients.
-	@$(BIN)/python -m pytest -v -rs -p no:xdist -m "$(real)"
+check-real: $(VENV)/.dev build-all ## Check bundles and the runtime with real parts: engine, Docker, linters, RunPod's schema, clients; REAL=paths for some.
+	@$(BIN)/python -m pytest -v -rs -p no:xdist -m "$(real)" $(REAL)
 
 docs: $(VENV)/.runtime ## Write the generated pages and schemas.
 	@$(podwright) docs

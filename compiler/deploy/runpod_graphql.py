@@ -253,7 +253,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, str]:
     env = {
         name: value
         for item in listed or ()
-        for name, _, value in [item.partition("=") if isinstance(item, str) else (item.get("key"), "", item.get("value"))]
+        for name, _, value in [item.partition("=") if isinstance(item, str) else (mapping(item).get("key"), "", mapping(item).get("value"))]
         if name
     }
     ports = (text(row.get("ports")) or "").replace(" ", "")

@@ -18,6 +18,8 @@ from pod import contract, processes
 from tests.unit.pod.living import PATIENCE_S, RUNTIME, Pod, free_port, living, toy_manifest
 from tests.unit.pod.manifests import example_manifest
 
+pytestmark = pytest.mark.living
+
 
 def manifest_for(*flags: str, **watchdog: object) -> contract.Manifest:
     return toy_manifest(*flags, port=free_port(), endpoint=free_port(), **watchdog)

@@ -23,6 +23,8 @@ from tests.hub_server import Hub, hub_server
 from tests.unit.pod.living import RUNTIME, TOY, Pod, free_port, living, toy_manifest
 from tests.unit.pod.manifests import with_launch
 
+pytestmark = pytest.mark.living
+
 PRIVATE = b"\x01" * 32
 PUBLIC = Ed25519PrivateKey.from_private_bytes(PRIVATE).public_key().public_bytes_raw().hex()
 FOLLOW = Follow("me/pods", "p/publication.json", 0.5, "now", "KEYS", False)

@@ -18,6 +18,8 @@ from tests.unit.pod.living import free_port, living, toy_manifest
 from tests.unit.pod.manifests import with_launch
 from tests.unit.pod.test_main_follow import FOLLOW, PUBLIC, World
 
+pytestmark = pytest.mark.living
+
 MODEL = {"config.json": b"{}", "tokenizer.json": b"{}", "model.bin": b"w" * 100_000}
 
 

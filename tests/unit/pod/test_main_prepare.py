@@ -18,6 +18,8 @@ from tests.unit.pod.living import RUNTIME, TOY, Pod, free_port, living, toy_mani
 from tests.unit.pod.manifests import with_launch
 from tests.unit.pod.patches.engines import FILES, content, engine
 
+pytestmark = pytest.mark.living
+
 SCRIPT = "import importlib.util as u, pathlib\np = pathlib.Path(SITE) / 'vllm/envs.py'\np.write_text('A = 2\\n')\n"
 LIST = ConfigPatch("config.json", ("quantization_config", "ignore"), ("mtp",), "why")
 

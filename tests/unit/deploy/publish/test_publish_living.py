@@ -16,6 +16,8 @@ from tests.unit.deploy.publish.conftest import ENDPOINT_KEY, REPO, Publisher
 from tests.unit.pod.living import Pod, free_port, living, toy_manifest
 from tests.unit.pod.manifests import with_launch
 
+pytestmark = pytest.mark.living
+
 FOLLOW = Follow(REPO, "p/publication.json", 0.5, "now", "KEYS", False)
 
 

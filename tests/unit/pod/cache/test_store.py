@@ -22,6 +22,8 @@ from tests.hub_server import READER, WRITER, Hub, hub_server
 from tests.unit.pod.cache.archives import SEAL, archive_of, content_of, folder_of, manifest_of, member
 from tests.unit.pod.hub.transfers import env_of
 
+pytestmark = pytest.mark.living
+
 REPO = "owner/cache"
 FILES = {"torch_compile_cache/aa/rank_0/model": b"graph" * 1000, "modelinfos/m.json": b"{}"}
 

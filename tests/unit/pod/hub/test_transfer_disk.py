@@ -16,6 +16,8 @@ from pod.weights.room import room
 from tests.hub_server import WRITER, Hub, hub_server
 from tests.unit.pod.hub.transfers import REPO, download_command, env_of, impatient, safetensors, transferred
 
+pytestmark = pytest.mark.living
+
 BIG = 48 << 20
 FETCH = Fetch("model", REPO, None, None)
 

@@ -19,6 +19,8 @@ from pod.weights.presence import presence
 from tests.hub_server import READER, WRITER, Hub, hub_server
 from tests.unit.pod.hub.transfers import REPO, download_command, env_of, impatient, safetensors, transferred
 
+pytestmark = pytest.mark.living
+
 BIG = 48 << 20
 FETCH = Fetch("model", REPO, None, None)
 

@@ -12,6 +12,8 @@ from pod.hub import child
 from tests.hub_server import READER, WRITER, Hub, hub_server
 from tests.unit.pod.hub.transfers import env_of, safetensors, transferred
 
+pytestmark = pytest.mark.living
+
 REPO = "owner/cache"
 PATH = "compile-0123.tar.gz"
 LARGE = 12 << 20
