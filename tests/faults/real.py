@@ -30,6 +30,8 @@ BUNDLE = BUILD / "tiny-cpu" / "manifest.json"
 MODEL = "tiny"
 # At once in the engine or before it, while it reloads.
 CROWD = 500
+# Within two minutes a wedge must be found, by looks five seconds apart.
+WEDGE_S = 125.0
 
 
 def manifest_for(model: Path) -> Manifest:
@@ -103,6 +105,11 @@ def struck(stage: Stage[Followed], victim: Callable[[dict[str, Any]], int], numb
     pid = victim(before)
     with stage.clients(world.pod, "told", "ended", "broken", model=MODEL), sdk(stage):
         stage.strike(lambda: os.kill(pid, number))
+        if number == signal.SIGSTOP:
+            world.until(lambda s: s["state"] == "reloading", "the wedge is seen")
+            seen_s = time.monotonic() - stage.struck
+            stage.note(f"its restart began after {seen_s:.0f} s")
+            stage.expect(seen_s <= WEDGE_S, f"it is seen within {WEDGE_S:.0f} s, and not after {seen_s:.0f} s")
         stage.served_again()
     return before
 

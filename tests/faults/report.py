@@ -34,6 +34,7 @@ def row(result: Result) -> str:
     if result.skipped:
         return f"| {result.name} | {result.player} | SKIPPED: {_cell(result.skipped)} | | | |\n"
     recovered = "" if result.recovered_s is None else f"{result.recovered_s:.1f} s: {result.recovered_to}"
+    recovered += f" ({'; '.join(result.notes)[:240]})" if result.notes and recovered else ""
     saw = result.clients + (f"; Anthropic's SDK: {result.sdk}" if result.sdk else "")
     lost = result.lost if not result.problems else f"{result.lost}; **not as it must be**: {'; '.join(result.problems)[:200]}"
     return f"| {result.name} | {result.player} | {_cell(saw)} | {_cell(recovered)} | {_cell(', '.join(result.left) or 'nothing')} | {_cell(lost)} |\n"
