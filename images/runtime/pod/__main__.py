@@ -9,6 +9,7 @@ started; 76 the manifest was written for a later runtime. `run` with a manifest 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -164,7 +165,8 @@ def _failed(code: int, message: str) -> int:
 
 
 def _log(message: str) -> None:
-    print(f"[pod] {message}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a log whose disk is full
+        print(f"[pod] {message}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,10 @@ def become(manifest: Path, environ: Mapping[str, str], folder: StateFolder, list
 
 def say(message: str) -> None:
     """A line for the container's log."""
-    print(f"[guardian] {message}", file=sys.stderr, flush=True)
+    try:
+        print(f"[guardian] {message}", file=sys.stderr, flush=True)
+    except OSError:  # a log whose disk is full must not end the pod
+        return
 
 
 def _signal(pid: int, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import os
@@ -294,9 +295,11 @@ def _route_of(request: Request) -> tuple[str, str]:
 
 
 def _to_stdout(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):  # a log whose disk is full must take no request with it, and no start
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 def _to_stderr(text: str) -> None:
-    print(f"[bridge] {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        print(f"[bridge] {text}", file=sys.stderr, flush=True)

@@ -45,7 +45,8 @@ def supervise(path: Path, environ: Mapping[str, str]) -> int:
             try:
                 code = await supervisor.run()
             except Exception:
-                traceback.print_exc()
+                with contextlib.suppress(OSError):
+                    traceback.print_exc()
                 code = FAULT
             # Threads may still wait for an engine that is gone; nothing that they could say matters any more.
             os._exit(code)

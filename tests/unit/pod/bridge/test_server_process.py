@@ -72,6 +72,24 @@ async def rest(client: Client) -> bytes:
     return data
 
 
+def test_a_log_on_a_full_disk_takes_no_request_with_it() -> None:
+    async def work() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener, open("/dev/full", "wb") as full:
+            async with slow_engine() as engine:
+                program = [sys.executable, "-c", HAND_OVER, str(listener.fileno()), *MODULE]
+                process = await asyncio.create_subprocess_exec(*program, "--upstream", f"http://127.0.0.1:{engine}", env={**ENVIRON, "LISTEN_FDS": "1"},
+                                                               pass_fds=(listener.fileno(),), stdout=full, stderr=full)  # fmt: skip
+                for _ in range(3):
+                    client = await connected(int(listener.getsockname()[1]))
+                    client.send("POST", "/v1/messages", STREAMED)
+                    await client.until(b'"a"')
+                    assert b"message_stop" in await asyncio.wait_for(rest(client), 20)
+                process.send_signal(signal.SIGTERM)
+                await asyncio.wait_for(process.wait(), 10)
+
+    run(work())
+
+
 def test_sigterm_drains() -> None:
     async def work() -> None:
         async with slow_engine() as engine:
