@@ -7,6 +7,7 @@ import datetime
 import os
 import platform
 import re
+import signal
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults import report
-from tests.faults.campaign import Group, Result, as_json, play
+from tests.faults.campaign import ENDED, Group, Result, as_json, play
 from tests.faults.catalogue import every_group, real_groups, side_groups, toy_lanes
 
 BEGAN = time.monotonic()
@@ -45,7 +46,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(f"{group.section}: {case.name} ({group.player})" for group in every_group() for case in group.cases))
         return 0
-    results = run(lambda name: re.search(options.only, name) is not None, with_engine=not options.without_engine)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        results = run(lambda name: re.search(options.only, name) is not None, with_engine=not options.without_engine)
+    except KeyboardInterrupt:
+        return 130
     facts = {"date": datetime.date.today().isoformat(), "machine": machine(), "seconds": round(time.monotonic() - BEGAN)}
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(as_json(results, facts))
@@ -75,11 +80,16 @@ def run(wanted: Callable[[str], bool], *, with_engine: bool = True) -> list[Resu
         return thread
 
     side = lane("side", side_groups() if with_engine else [])
-    opened.wait(SIDE_START_S)
-    for thread in [lane(f"toy {number}", groups) for number, groups in enumerate(toy_lanes(), 1)]:
-        thread.join()
-    lane("main", real_groups() if with_engine else []).join()
-    side.join()
+    try:
+        opened.wait(SIDE_START_S)
+        for thread in [lane(f"toy {number}", groups) for number, groups in enumerate(toy_lanes(), 1)]:
+            thread.join()
+        lane("main", real_groups() if with_engine else []).join()
+        side.join()
+    except KeyboardInterrupt:
+        tell("done")("ended; the cases under way go to their end, so that nothing is left of them")
+        ENDED.set()
+        raise
     return [result for name in sorted(found, reverse=True) for result in found[name]]
 
 

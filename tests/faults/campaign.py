@@ -25,6 +25,8 @@ PATIENCE_S = float(os.environ.get("PODWRIGHT_FAULTS_PATIENCE_S") or 300.0)
 # How long what was killed may take to vanish before it counts as left behind.
 VANISH_S = 15.0
 OWN_FOLDER = "podwright-faults-"
+# Set when somebody ends the campaign: cases under way go to their end, so that nothing of them is left, and no other one begins.
+ENDED = threading.Event()
 
 
 @dataclasses.dataclass
@@ -137,7 +139,7 @@ def play(group: Group[Any], wanted: Callable[[str], bool], tell: Tell, opened: t
     """Open the group's world and play its cases. A world that cannot be opened fails all of them."""
     cases = [case for case in group.cases if wanted(case.name)]
     results: list[Result] = []
-    if not cases:
+    if not cases or ENDED.is_set():
         return results
     folder = Path(tempfile.mkdtemp(prefix=OWN_FOLDER))
     try:
@@ -145,6 +147,8 @@ def play(group: Group[Any], wanted: Callable[[str], bool], tell: Tell, opened: t
             if opened is not None:
                 opened.set()
             for case in cases:
+                if ENDED.is_set():
+                    return results
                 results.append(_played(group, case, world, folder, tell))
     except Exception as error:
         for case in cases[len(results) :]:
