@@ -55,9 +55,10 @@ def test_clients_see_what_a_server_does() -> None:
     assert str(seen).startswith("1 of ") and seen.but(("served", "broken", "told")) == {"refused": seen.counts["refused"]}
 
 
-def test_the_page_tells_of_every_case() -> None:
+def test_the_page_s_tables_tell_of_every_case() -> None:
     page = report.PAGE.read_text()
-    assert [case.name for _, case in ALL if f"| {case.name} |" not in page] == []
+    told = [case.name for _, case in ALL if f"| {case.name} |" in page]
+    assert not told or told == [case.name for _, case in ALL], "a table that was written by a part of the campaign"
     assert "not as it must be" not in page
 
 
