@@ -63,9 +63,9 @@ class Stage(Generic[W]):
 
     @contextlib.contextmanager
     def clients(self, pod: Pod, *accepted: Ending, count: int = 3, model: str = "m", tokens: int = 8,
-                key: str = KEY) -> Iterator[Clients]:  # fmt: skip
+                key: str = KEY, pause_s: float = 0.05) -> Iterator[Clients]:  # fmt: skip
         """Clients that ask meanwhile. Every answer must be served, or end as `accepted` says."""
-        with Clients(pod.manifest.bridge.port, count, model=model, tokens=tokens, key=key) as clients:
+        with Clients(pod.manifest.bridge.port, count, model=model, tokens=tokens, key=key, pause_s=pause_s) as clients:
             self._clients = clients
             waited(lambda: clients.first_served(0.0), PATIENCE_S, "a first answer")
             yield clients

@@ -30,6 +30,8 @@ BUNDLE = BUILD / "tiny-cpu" / "manifest.json"
 MODEL = "tiny"
 # At once in the engine or before it, while it reloads.
 CROWD = 500
+# Clients that ask without a pause keep a real engine's worker on one of two cores for good, and everything else waits for the other one.
+PAUSE_S = 0.3
 # Within two minutes a wedge must be found, by looks five seconds apart.
 WEDGE_S = 125.0
 
@@ -103,7 +105,7 @@ def struck(stage: Stage[Followed], victim: Callable[[dict[str, Any]], int], numb
     world = stage.world
     before = world.serves()
     pid = victim(before)
-    with stage.clients(world.pod, "told", "ended", "broken", model=MODEL), sdk(stage):
+    with stage.clients(world.pod, "told", "ended", "broken", model=MODEL, pause_s=PAUSE_S), sdk(stage):
         stage.strike(lambda: os.kill(pid, number))
         if number == signal.SIGSTOP:
             world.until(lambda s: s["state"] == "reloading", "the wedge is seen")
@@ -139,7 +141,7 @@ def killed_supervisor(stage: Stage[Followed]) -> None:
     """Clients must not see it at all."""
     world = stage.world
     before, supervisor = world.serves(), world.pod.supervisor()
-    with stage.clients(world.pod, model=MODEL), sdk(stage):
+    with stage.clients(world.pod, model=MODEL, pause_s=PAUSE_S), sdk(stage):
         stage.strike(lambda: os.kill(supervisor, signal.SIGKILL))
         world.until(lambda s: s["state"] == "serving", "the next one serves")
         stage.recovered("the next one has adopted engine and bridge")
@@ -152,7 +154,7 @@ def refused_argv(stage: Stage[Followed]) -> None:
     """A flag that this release does not have never stops a healthy engine."""
     world = stage.world
     before = world.serves()
-    with stage.clients(world.pod, model=MODEL):
+    with stage.clients(world.pod, model=MODEL, pause_s=PAUSE_S):
         stage.strike(lambda: world.publish(with_launch(world.manifest, argv=(*world.manifest.engine.launch.argv, "--max-num-partial-prefills", "2"))))
         status = world.until(lambda s: any("max-num-partial-prefills" in q["reason"] for q in s["quarantined"]), "quarantined")
         stage.recovered("it is refused, and why is said")
@@ -164,7 +166,7 @@ def no_model(stage: Stage[Followed]) -> None:
     """The new engine cannot start: the one before comes back by itself, clients wait."""
     world = stage.world
     bad = with_launch(world.manifest, argv=tuple("/no/such/model" if word.endswith("/model") else word for word in world.manifest.engine.launch.argv))
-    with stage.clients(world.pod, "told", model=MODEL), sdk(stage):
+    with stage.clients(world.pod, "told", model=MODEL, pause_s=PAUSE_S), sdk(stage):
         stage.strike(lambda: world.publish(bad))
         status = world.until(lambda s: any(q["manifest"] == bad.sha256() for q in s["quarantined"]) and s["state"] == "serving", "back")
         stage.recovered("the manifest before serves again")
@@ -182,7 +184,7 @@ def two_in_a_row(stage: Stage[Followed]) -> None:
     """The second is published while the first one's engine starts; both get their turn, and the last one is in force."""
     world = stage.world
     first, second = with_seqs(world.manifest, 48), with_seqs(world.manifest, 32)
-    with stage.clients(world.pod, "told", model=MODEL), sdk(stage):
+    with stage.clients(world.pod, "told", model=MODEL, pause_s=PAUSE_S), sdk(stage):
         stage.strike(lambda: world.publish(first))
         world.until(lambda s: s["state"] == "reloading" and s["engine_pid"], "the first one's engine starts")
         world.publish(second)
@@ -196,7 +198,7 @@ def crowd(stage: Stage[Followed]) -> None:
     """500 requests under way when a publication changes the engine: all are served, by the old engine or by the new one."""
     world = stage.world
     new = with_seqs(world.manifest, 64)
-    with stage.clients(world.pod, model=MODEL, count=CROWD, tokens=4) as clients:
+    with stage.clients(world.pod, model=MODEL, pause_s=PAUSE_S, count=CROWD, tokens=4) as clients:
         waited(lambda: clients.under_way == CROWD, PATIENCE_S, f"{CROWD} requests under way")
         stage.strike(lambda: world.publish(new))
         world.until(lambda s: s["state"] == "draining", "draining")
@@ -218,7 +220,7 @@ def full_disk(stage: Stage[Followed]) -> None:
     (state / "reserve").unlink(missing_ok=True)
     fillers.append(filled(state, "more"))
     try:
-        with stage.clients(world.pod, "told", "ended", "broken", model=MODEL), sdk(stage):
+        with stage.clients(world.pod, "told", "ended", "broken", model=MODEL, pause_s=PAUSE_S), sdk(stage):
             stage.strike(lambda: os.kill(before["engine_pid"], signal.SIGKILL))
             stage.served_again()
         stage.expect(not world.pod.status()["journal"]["on_disk"], "it says that the journal is not on disk")
@@ -232,7 +234,7 @@ def end(stage: Stage[Followed]) -> None:
     """SIGTERM to the pod, with clients on it: nothing is left."""
     world = stage.world
     files = files_of_engine(world.pod)
-    with stage.clients(world.pod, "told", "ended", "broken", "refused", model=MODEL):
+    with stage.clients(world.pod, "told", "ended", "broken", "refused", model=MODEL, pause_s=PAUSE_S):
         stage.struck = time.monotonic()
         code = world.pod.end(seconds=PATIENCE_S)
         stage.recovered("everything ended")
@@ -244,7 +246,7 @@ def end(stage: Stage[Followed]) -> None:
 def warm(stage: Stage[Followed]) -> None:
     """Wait until the watchdog has seen enough answers to judge, as it has in a pod that serves."""
     world = stage.world
-    with stage.clients(world.pod, model=MODEL):
+    with stage.clients(world.pod, model=MODEL, pause_s=PAUSE_S):
         world.until(lambda s: not s["watchdog"].startswith(("booting", "warming")), "warm")
         time.sleep(11.0)  # two looks with answers in between
 

@@ -33,7 +33,7 @@ def main() -> None:
         except Exception as error:  # whatever a user would see
             words = f"{type(error).__name__}: {error}"
         print(json.dumps({"seconds": round(time.monotonic() - began, 3), "error": words[:300]}), flush=True)
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 if __name__ == "__main__":
