@@ -50,6 +50,8 @@ PATCHES_S = 900.0
 TAKE_BACK_S = 3600.0
 # Bounds the start of an LMCache server, which only allocates host memory.
 KV_STORE_S = 60.0
+# Between two looks whether the kernel's word on a process that was killed has come; it takes milliseconds on a machine that is not busy.
+REAP_LOOK_S = 0.02
 # Between two looks at the shared memory and the sockets of an engine that starts: it may end before it serves, and again and again.
 NOTE_FILES_S = 5.0
 ENGINE_PYTHON = Path("/opt/podwright/engine-python")
@@ -167,6 +169,7 @@ class Steps:
         loop = asyncio.get_running_loop()
         if engine is not None:
             stopped = await self._children.stop(engine, hurried=lambda: self.hurried)
+            await self._reaped(engine)
             self._note("stopped", f"engine {engine.pid} ended after {stopped.seconds:.1f} s", seconds=round(stopped.seconds, 3),
                        killed=stopped.was_killed, stragglers=stopped.stragglers, survivors=list(stopped.survivors))  # fmt: skip
         strays = await loop.run_in_executor(None, processes.marked_with, {self._children.mark("engine")})
@@ -181,6 +184,12 @@ class Steps:
         is_free, used = await loop.run_in_executor(None, gpu.wait_free, self._gpu_before)
         if not is_free:
             self._note("gpu", f"GPU memory is still in use after {gpu.FREE_S:.0f} s: {used} MiB; the engine may find too little", mib=list(used or ()))
+
+    async def _reaped(self, engine: Child) -> None:
+        """Wait until its end has been told, too: told later, it would be taken for the end of the engine that is started next."""
+        deadline = asyncio.get_running_loop().time() + processes.GONE_S
+        while engine in self._children.all() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(REAP_LOOK_S)
 
     async def tidied(self, engine: Child | None) -> None:
         """Remove the shared memory and the sockets of an engine that is gone, or that was just stopped."""

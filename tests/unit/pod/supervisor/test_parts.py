@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pod import folders
+from pod import folders, processes
 from pod.contract import Swap
 from pod.publication import Taken
 from pod.supervisor import http, logs
+from pod.supervisor.children import Child
 from pod.supervisor.following import unpack_runtime
 from pod.supervisor.memory import keep_manifest, restored, saved, taken_of, target_of
 from pod.supervisor.reading import Reader
 from pod.supervisor.spend import Held, RunPod, spend_of
 from pod.supervisor.state import Restart, State, SwapFailure
+from pod.supervisor.steps import Steps
 from pod.supervisor.views import Clock, engine_document, lines, status_document, swap_answer
+from pod.supervisor.workers import Workers
 
 from tests.unit.pod.manifests import example_manifest
 from tests.unit.pod.supervisor.history import History, other_argv, swap_set, target
@@ -257,3 +260,42 @@ def test_a_swap_set_shows_its_first_engine() -> None:
     manifest = example_manifest()
     manifest = dataclasses.replace(manifest, swap=Swap((dataclasses.replace(manifest.engine, name="q"),), False))
     assert target_of(manifest, {}).engine == "p" and target_of(manifest, {}, "q").engine == "q" and target_of(manifest, {}, "gone").engine == "p"
+
+
+def test_a_stop_is_over_when_the_engines_end_was_told_and_not_before(tmp_path: Path) -> None:
+    """On a busy machine the kernel tells of a killed process late; the next engine must not be blamed for it."""
+    told: list[str] = []
+
+    class LateChildren:
+        """An engine that is stopped at once, and whose end is told a little later."""
+
+        abandoned: ClassVar[set[str]] = set()
+
+        def __init__(self) -> None:
+            self.engine: Child | None = Child("engine", processes.Identity(1 << 22, 0, "", "engine:x"), {})
+
+        def of(self, role: str) -> Child | None:
+            return self.engine
+
+        def all(self) -> tuple[Child, ...]:
+            return (self.engine,) if self.engine else ()
+
+        def mark(self, role: str) -> str:
+            return f"{role}:nobody"
+
+        async def stop(self, child: Child, **_: Any) -> processes.Stopped:
+            asyncio.get_running_loop().call_later(0.3, self.end)
+            return processes.Stopped(0.0, True, 0, ())
+
+        def end(self) -> None:
+            told.append("ended")
+            self.engine = None
+
+    async def work() -> None:
+        folder = folders.state_folder({folders.STATE_ENV: str(tmp_path)})
+        steps = Steps(folder, {}, LateChildren(), Workers("x"), lambda event: None, lambda kind, message, **facts: None)  # type: ignore[arg-type]
+        await steps.stop()
+        told.append("stopped")
+
+    asyncio.run(work())
+    assert told == ["ended", "stopped"]
