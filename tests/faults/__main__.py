@@ -23,6 +23,7 @@ BEGAN = time.monotonic()
 # Bounds the wait for the side lane's engine before the main lane begins: two engines that start at once are slower than one after the other.
 SIDE_START_S = 240.0
 _LOCK = threading.Lock()
+LANE = "lane "
 
 
 def tell(lane: str) -> Callable[[str], None]:
@@ -75,22 +76,27 @@ def run(wanted: Callable[[str], bool], *, with_engine: bool = True) -> list[Resu
             if name == "side":
                 opened.set()
 
-        thread = threading.Thread(target=played)
+        thread = threading.Thread(target=played, name=f"{LANE}{name}")
         thread.start()
         return thread
 
     side = lane("side", side_groups() if with_engine else [])
     try:
         opened.wait(SIDE_START_S)
-        for thread in [lane(f"toy {number}", groups) for number, groups in enumerate(toy_lanes(), 1)]:
-            thread.join()
-        lane("main", real_groups() if with_engine else []).join()
-        side.join()
+        _ended(*(lane(f"toy {number}", groups) for number, groups in enumerate(toy_lanes(), 1)))
+        _ended(lane("main", real_groups() if with_engine else []), side)
     except KeyboardInterrupt:
         tell("done")("ended; the cases under way go to their end, so that nothing is left of them")
         ENDED.set()
+        _ended(*(thread for thread in threading.enumerate() if thread.name.startswith(LANE)))
         raise
     return [result for name in sorted(found, reverse=True) for result in found[name]]
+
+
+def _ended(*threads: threading.Thread) -> None:
+    """Wait for lanes. Not by `join`: interrupted, CPython 3.11 then takes the thread for ended."""
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.2)
 
 
 def machine() -> str:
