@@ -7,13 +7,16 @@ own cache knows every step, so each test module asks for what it needs.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import os
+import secrets
 import subprocess
 import tempfile
+import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,6 +81,33 @@ def docker(*arguments: str, check: bool = True) -> str:
     run = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=900, check=False)
     assert not check or run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
     return run.stdout + run.stderr
+
+
+@contextlib.contextmanager
+def container(image: str, *command: str, options: Sequence[str] = ()) -> Iterator[str]:
+    """The name of a running container, which is gone afterwards."""
+    name = f"podwright-test-{secrets.token_hex(4)}"
+    docker("run", "-d", "--name", name, *options, image, *command)
+    try:
+        yield name
+    finally:
+        docker("rm", "-f", name, check=False)
+
+
+def is_running(name: str) -> bool:
+    """Whether a container has not ended."""
+    return docker("inspect", "-f", "{{.State.Running}}", name).strip() == "true"
+
+
+def logs_until(name: str, *texts: str, within_s: float = 240.0) -> str:
+    """What a container has logged once it says one of `texts` or has ended; what there is when the time is over."""
+    deadline = time.monotonic() + within_s
+    while True:
+        ended = not is_running(name)
+        logs = docker("logs", name)
+        if ended or any(text in logs for text in texts) or time.monotonic() > deadline:
+            return logs
+        time.sleep(0.3)
 
 
 def build(folder: Path, tag: str) -> str:

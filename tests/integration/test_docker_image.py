@@ -15,7 +15,7 @@ from compiler.artifact import Bundle, written
 from compiler.plan.core import DesktopPlan, Package, Plan, PublishPlan
 from compiler.render.dockerfile import render_image
 from compiler.render.start_command import render_start
-from tests.integration.docker_stand_ins import BASE, bare, build, docker, lock, needs_docker, official_environment, official_system, removed
+from tests.integration.docker_stand_ins import BASE, bare, build, container, docker, lock, logs_until, needs_docker, official_environment, official_system, removed
 from tests.unit.render.plans import MANIFEST, example_engine, example_image, example_plan, static_files
 
 pytestmark = [pytest.mark.real_docker, needs_docker]
@@ -129,8 +129,9 @@ def started(folder: Path, plan: Plan, hub: str, engine_lock: bytes = b"") -> str
     _Hub.payload = (written_bundle / "payload.tar.bz2").read_bytes()
     argv = json.loads((written_bundle / "start-command.json").read_text("utf-8"))
     entrypoint = plan.deploy.entrypoint[0]
-    return docker("run", "--rm", "--network=host", "--entrypoint", entrypoint, "--tmpfs", "/hub:size=200g", "-e", "HF_HOME=/hub", "-e", f"HF_ENDPOINT={hub}",
-                  "-e", "VL_HFOFFLINE=off", plan.image.base, *argv, check=False)  # fmt: skip
+    options = ("--network=host", "--entrypoint", entrypoint, "--tmpfs", "/hub:size=200g", "-e", "HF_HOME=/hub", "-e", f"HF_ENDPOINT={hub}", "-e", "VL_HFOFFLINE=off")
+    with container(plan.image.base, *argv, options=options) as name:
+        return logs_until(name, "FATAL", "stays open")
 
 
 def public_plan(base: str, **image: object) -> Plan:
@@ -143,7 +144,7 @@ def test_official_image_that_is_not_prebaked_gets_runtime_and_extras_at_boot(tmp
     logs = started(tmp_path / "example", public_plan(official.base, recipe="vllm-openai", packages=EXTRAS), hub)
     assert "verified and unpacked" in logs and f"vllm 0.27.1 is in {official.python}" in logs, logs[-3000:]
     assert "FATAL" not in logs and "WARNING" not in logs.replace("WARNING fast tokenizer off", ""), logs[-3000:]
-    assert "podwright-extra==2.0: other 1.0; installing" in logs and "podwright-part==2.0 is installed" in logs, logs[-3000:]
+    assert "podwright-extra==2.0: installed in place of 1.0" in logs and "podwright-part==2.0: installed" in logs, logs[-3000:]
     assert "starting the runtime" in logs, logs[-3000:]
 
 

@@ -19,7 +19,7 @@ import pytest
 from compiler.artifact import written
 from compiler.deploy.image import BuildEvent, BuiltImage, build_image
 from compiler.pipeline import Compiled, compiled
-from tests.integration.docker_stand_ins import docker, lock, needs_docker, official_environment, prepared, removed
+from tests.integration.docker_stand_ins import container, docker, is_running, lock, logs_until, needs_docker, official_environment, prepared, removed
 from tests.support import ROOT, specset
 from tests.unit.render.plans import static_files
 
@@ -142,26 +142,17 @@ def test_pod_of_the_image_gets_as_far_as_it_can_here(shipped: Shipped) -> None:
     """With the pod request's own command. A GPU profile holds its container open and says what is missing; the CPU profile starts the engine."""
     assert shipped.result.bundle is not None
     command = json.loads(next(a for a in shipped.result.bundle.artifacts if a.path == "start-command.json").text)
-    name = f"podwright-test-{os.getpid()}"
-    docker("run", "-d", "--network=host", "--tmpfs", "/hub:size=2000g", "-e", "HF_HOME=/hub", "-e", "PODWRIGHT_API_KEY=none", "--name", name, shipped.tag, *command)
-    try:
-        logs = ""
-        for _ in range(200):
-            logs = docker("logs", name)
-            is_running = docker("inspect", "-f", "{{.State.Running}}", name).strip() == "true"
-            if "stays open" in logs or not is_running:
-                break
-            time.sleep(0.3)
+    options = ("--network=host", "--tmpfs", "/hub:size=2000g", "-e", "HF_HOME=/hub", "-e", "PODWRIGHT_API_KEY=none")
+    with container(shipped.tag, *command, options=options) as name:
+        logs = logs_until(name, "FATAL", "stays open", shipped.profile.reaches, within_s=60.0)
         assert f"image: {shipped.profile.marker}\n" in logs, logs
         assert shipped.profile.reaches in logs, logs
         if "FATAL" in logs:
-            assert is_running, "a container that exits is restarted in a loop"
+            assert is_running(name), "a container that exits is restarted in a loop"
             docker("stop", "-t", "30", name)
             assert docker("inspect", "-f", "{{.State.ExitCode}}", name).strip() == "143"
         else:
             assert f"starting the runtime with manifest {command[-1]}" in logs, logs
-    finally:
-        docker("rm", "-f", name, check=False)
 
 
 def test_edit_of_the_spec_reuses_every_layer_but_the_profiles_own(shipped: Shipped, tmp_path: Path) -> None:

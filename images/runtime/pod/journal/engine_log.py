@@ -18,6 +18,8 @@ PhaseName = Literal["start", "load", "compile", "capture", "warm-up", "serving"]
 _ORDER: tuple[PhaseName, ...] = ("start", "load", "compile", "capture", "warm-up", "serving")
 # How far back the cause of a death is looked for. The tracebacks of eight workers and their parents are some hundred lines.
 CAUSE_LINES = 2000
+# A line of a log that people read in another log.
+COMPLAINT_CHARACTERS = 400
 
 _PREFIX = re.compile(
     r"^(?:\([A-Za-z]\w*(?: pid=\d+)?\) |\[[\w.:-]+\]:? ?)*"
@@ -82,6 +84,7 @@ class EngineLog:
         self._lines = 0
         self._errors: collections.deque[tuple[int, Error]] = collections.deque(maxlen=64)
         self._stopping = False
+        self._complaint, self._complained_at = "", 0
 
     def feed(self, line: str) -> tuple[Phase | Fact | Error, ...]:
         """What this line adds to what was known: nothing, for most lines."""
@@ -91,6 +94,8 @@ class EngineLog:
         level, message = (found.group(1), text[found.end():]) if found else (None, text)
         if message.startswith("[shutdown]") and ("signal=" in message or "shutdown triggered" in message):
             self._stopping = True
+        if message.strip() and level != "INFO" and not _LOOK.search(message):
+            self._complaint, self._complained_at = message.strip(), self._lines
         if level in (None, "ERROR", "CRITICAL"):
             error = self._error(message)
             if error:
@@ -106,6 +111,10 @@ class EngineLog:
         known = [error for error in recent if error.is_known]
         same = [error for error in known if error.kind == known[0].kind]
         return max(same, key=lambda error: len(error.cause)) if same else recent[0] if recent else None
+
+    def complaint(self) -> str:
+        """The last of its last lines that is no news of a good start, cut to a readable length; empty when it was told to stop."""
+        return "" if self._stopping or self._complained_at <= self._lines - CAUSE_LINES else self._complaint[:COMPLAINT_CHARACTERS]
 
     def _error(self, message: str) -> Error | None:
         error = error_in(message)

@@ -15,6 +15,7 @@ from typing import Any
 from pod import processes
 from pod.folders import DEFAULT_STATUS_PORT, STATUS_PORT_ENV, StateFolder
 from pod.guardian import LISTEN_FD
+from pod.journal.engine_log import COMPLAINT_CHARACTERS, tail_of
 from pod.launch import resolved
 from pod.supervisor.children import Child, Children
 from pod.supervisor.events import BridgeExited, BridgeStarted
@@ -25,6 +26,7 @@ ENGINE_FILE_ENV = "PODWRIGHT_ENGINE_STATE"
 _READY = b"://"
 # Bounds a bridge's start, which takes a third of a second on an idle core.
 START_S = 20.0
+_LAST_BYTES = 4096
 LOOK_S = 0.05
 # Bounds the end of a bridge: it lets streams finish for 25 s by itself.
 STOP_S = 28.0
@@ -41,6 +43,11 @@ class Bridges:
     def log(self) -> Path:
         """Where a bridge's output goes."""
         return self._folder.logs / "bridge.log"
+
+    def last_line(self) -> str:
+        """What the log ends with."""
+        lines = tail_of(self.log, _LAST_BYTES).strip().splitlines()
+        return lines[-1][:COMPLAINT_CHARACTERS] if lines else ""
 
     def start(self, delay_s: float) -> None:
         """Start one after a delay."""

@@ -110,7 +110,8 @@ def _bridge_exited(turn: Turn, event: BridgeExited) -> None:
         return
     turn.set(bridge_pid=None)
     kept = tuple(r for r in turn.state.bridge_restarts if turn.now - r.at < BRIDGE_WINDOW_S)
-    reason = f"the bridge ended with {'an unknown code' if event.code is None else event.code}"
+    code = "an unknown code" if event.code is None else str(event.code)
+    reason = f"the bridge ended with {code}{': ' + event.said if event.said else ''}"
     turn.set(bridge_restarts=(*kept[-20:], Restart(turn.now, reason)))
     pause = BRIDGE_PAUSES_S[min(len(kept), len(BRIDGE_PAUSES_S) - 1)]
     turn.record("bridge", f"{reason}; started again in {pause:g} s", pid=event.pid, code=event.code)

@@ -64,10 +64,11 @@ class BridgeStarted:
 
 @dataclasses.dataclass(frozen=True)
 class BridgeExited:
-    """A bridge's process is gone."""
+    """A bridge's process is gone. `said` is the last line of its log when it ended by itself with an error."""
 
     pid: int
     code: int | None
+    said: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ from pod.publication import Taken
 from pod.supervisor import http, logs
 from pod.supervisor.decide import decide
 from pod.supervisor.desktop import Desktops
-from pod.supervisor.events import Begin, Event, StopWanted, SwapWanted, Tick
+from pod.supervisor.events import Begin, BridgeExited, EngineExited, Event, StopWanted, SwapWanted, Tick
 from pod.supervisor.following import Following
 from pod.supervisor.memory import going_of, saved
 from pod.supervisor.mirroring import Mirroring
@@ -61,7 +62,14 @@ class Supervisor:
         self._parent = os.getppid()
 
     def post(self, event: Event) -> None:
-        """Something has happened."""
+        """Something has happened. Words that come from a log may hold a secret, and what they become is shown."""
+        match event:
+            case EngineExited():
+                event = dataclasses.replace(event, cause=self._journal.redactor.text(event.cause))
+            case BridgeExited():
+                event = dataclasses.replace(event, said=self._journal.redactor.text(event.said))
+            case _:
+                pass
         self._events.put_nowait(event)
 
     def note(self, kind: str, message: str, **facts: Any) -> None:

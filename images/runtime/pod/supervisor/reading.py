@@ -75,11 +75,14 @@ class Reader:
         return dict(self._log.facts)
 
     def cause(self) -> tuple[str, bool]:
-        """Why the engine ended, in short, and whether the host is sick; empty when its log does not say."""
+        """Why the engine ended, in short, and whether the host is sick. Where no error is recognised it is what was said last; empty when that is nothing."""
         while self._offset < self._size():
             self.read(is_quiet=True)
         error = self._log.cause()
-        return ("", False) if error is None else (f"{error.cause}{'; ' + error.cure if error.cure else ''}", error.kind == SICK_HOST)
+        if error is None:
+            complaint = self._log.complaint()
+            return (f"its log ends with: {complaint}" if complaint else "", False)
+        return (f"{error.cause}{'; ' + error.cure if error.cure else ''}", error.kind == SICK_HOST)
 
     def _size(self) -> int:
         try:

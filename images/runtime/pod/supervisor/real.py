@@ -124,7 +124,7 @@ class Real:
         if child.role == "engine":
             self._post(EngineExited(child.pid, code, *self.steps.reader.cause()))
         elif child.role == "bridge":
-            self._post(BridgeExited(child.pid, code))
+            self._post(BridgeExited(child.pid, code, self.bridges.last_line() if code and code > 0 else ""))
         else:
             self._note("child", f"{child.role} ended with {code}", role=child.role, code=code)
             if child.role == "kv-store" and not self._is_ending:

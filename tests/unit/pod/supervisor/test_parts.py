@@ -166,6 +166,17 @@ def test_phases_facts_and_cause(tmp_path: Path) -> None:
     assert "unspecified launch failure" in cause and is_sick
 
 
+def test_an_end_that_nobody_knows_is_told_in_the_last_words_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    reader = Reader(log, lambda event: None, lambda kind, message, **facts: None)
+    reader.begin()
+    log.write_text("INFO 11-30 01:00:00 [x.py:1] Starting to load model m...\nIllegal instruction\n\nINFO 11-30 01:00:01 [x.py:1] idle\n")
+    assert reader.cause() == ("its log ends with: Illegal instruction", False)
+    with log.open("a") as stream:
+        stream.write("x" * 5000 + "\n")
+    assert len(reader.cause()[0]) < 450
+
+
 # --- a runtime in a payload
 
 
