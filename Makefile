@@ -91,7 +91,7 @@ stock: $(VENV)/.runtime ## Show cards with price and stock, PROFILE's or all.
 test: $(VENV)/.dev ## Run the fast tests.
 	@$(BIN)/python -m pytest -n $(JOBS) -m "$(fast)"
 
-test-living: $(VENV)/.dev ## Run the tests that start whole runtimes and ask a Hub: minutes, and nothing from outside.
+test-living: $(VENV)/.dev ## Run the tests that start whole programs (runtimes, bridges, deploys) and ask a Hub: minutes, and nothing from outside.
 	@$(BIN)/python -m pytest -n $(JOBS) -m living
 
 check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.

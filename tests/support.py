@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,10 @@ class ChangedStore(SpecStore):
 
     def __init__(self, roots: list[Path], base: str, changes: Changes) -> None:
         super().__init__(roots)
+        plain = _shipped() if roots == [SPECS] else SpecStore(roots)
+        share_files(plain, self)
         self._replaced: dict[str, Any] = {}
-        data, _, problems = extended(SpecStore(roots), base)
+        data, _, problems = extended(plain, base)
         assert data is not None, problems
         self._replace(logical("profile", base), data, changes.get("profile", {}))
         merged = self._replaced[logical("profile", base)]
@@ -35,7 +38,7 @@ class ChangedStore(SpecStore):
             name = merged.get(kind)
             if kind in changes and isinstance(name, str):
                 path = logical(kind, name)
-                self._replace(path, SpecStore(roots).document(path)[0].data, changes[kind])
+                self._replace(path, plain.document(path)[0].data, changes[kind])
 
     def document(self, path: str) -> tuple[Document, list[Diagnostic]]:
         """The document with its changed data; marks and lines stay those of the file."""
@@ -49,6 +52,17 @@ class ChangedStore(SpecStore):
         for route, value in changes.items():
             _set(changed, route.split("."), _tuples(value))
         self._replaced[path] = changed
+
+
+@functools.cache
+def _shipped() -> SpecStore:
+    return SpecStore([SPECS])
+
+
+def share_files(source: SpecStore, target: SpecStore) -> None:
+    """Let two stores over the same unchanging folders read and check each file once."""
+    target._files, target._texts, target._hashes, target._flags = source._files, source._texts, source._hashes, source._flags
+    target._documents, target._measurements, target._locks = source._documents, source._measurements, source._locks
 
 
 def _set(data: Any, route: list[str], value: object) -> None:

@@ -16,6 +16,8 @@ from tests.cli.command import environment
 from tests.runpod_stub import ENDPOINT_KEY, KEY, Course, FakeClock, RunpodStub
 from tests.unit.deploy.servers import serving
 
+pytestmark = pytest.mark.living
+
 PROFILE = """kind: profile
 summary: A pod of the tests.
 extends: nemotron-ada

@@ -15,7 +15,19 @@ from compiler.artifact import Bundle, written
 from compiler.plan.core import DesktopPlan, Package, Plan, PublishPlan
 from compiler.render.dockerfile import render_image
 from compiler.render.start_command import render_start
-from tests.integration.docker_stand_ins import BASE, bare, build, container, docker, lock, logs_until, needs_docker, official_environment, official_system, removed
+from tests.integration.docker_stand_ins import (
+    BASE,
+    bare,
+    build,
+    container,
+    docker,
+    lock,
+    logs_until,
+    needs_docker,
+    official_environment,
+    official_system,
+    removed,
+)
 from tests.unit.render.plans import MANIFEST, example_engine, example_image, example_plan, static_files
 
 pytestmark = [pytest.mark.real_docker, needs_docker]

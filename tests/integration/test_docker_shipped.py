@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,7 +17,17 @@ import pytest
 from compiler.artifact import written
 from compiler.deploy.image import BuildEvent, BuiltImage, build_image
 from compiler.pipeline import Compiled, compiled
-from tests.integration.docker_stand_ins import container, docker, is_running, lock, logs_until, needs_docker, official_environment, prepared, removed
+from tests.integration.docker_stand_ins import (
+    container,
+    docker,
+    is_running,
+    lock,
+    logs_until,
+    needs_docker,
+    official_environment,
+    prepared,
+    removed,
+)
 from tests.support import ROOT, specset
 from tests.unit.render.plans import static_files
 

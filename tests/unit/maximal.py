@@ -18,7 +18,7 @@ from compiler.load import SpecStore, load_specset, logical
 from compiler.load.store import extended
 from compiler.load.yaml_text import Document
 from compiler.schema.specset import SpecSet
-from tests.support import SPECS
+from tests.support import SPECS, share_files
 
 NAME = "nemotron-ada"
 PATHS = {
@@ -136,7 +136,7 @@ class DataStore(SpecStore):
     def __init__(self, data: dict[str, Any], roots: tuple[Path, ...] = (SPECS,)) -> None:
         super().__init__(roots)
         shared = _shared(roots)  # What does not change is read and checked once.
-        self._files, self._texts, self._hashes, self._flags, self._documents = shared._files, shared._texts, shared._hashes, shared._flags, shared._documents
+        share_files(shared, self)
         self._specs = {key: value for key, value in shared._specs.items() if logical(*key) not in data}
         self._data = data
 

@@ -16,6 +16,8 @@ from compiler.deploy.local import children, session
 from compiler.deploy.local.run import Seen
 from compiler.deploy.local.session import Session
 
+pytestmark = pytest.mark.living
+
 SLEEPS = "import time; time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 

@@ -14,6 +14,8 @@ from tests.unit.pod.bridge.legal import judged
 from tests.unit.pod.bridge.net import REQUEST, STREAMED, Engine, Peer, eventually, run
 from tests.unit.pod.bridge.test_server_hold import CHAT, pod, says_its_name
 
+pytestmark = pytest.mark.living
+
 WORDS = {"error": {"message": "EngineCore encountered an issue. See stack trace (above) for the root cause.", "type": "InternalServerError", "code": 500}}
 
 

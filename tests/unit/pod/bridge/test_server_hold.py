@@ -19,6 +19,8 @@ from pod.bridge.settings import Model
 from tests.unit.pod.bridge.legal import judged
 from tests.unit.pod.bridge.net import REQUEST, STREAMED, Bridge, Engine, Peer, bridge_to, eventually, run
 
+pytestmark = pytest.mark.living
+
 CHAT = "/v1/chat/completions"
 
 

@@ -21,6 +21,8 @@ from tests.support import ROOT
 from tests.unit.pod.bridge.net import STREAMED, Client, Engine, Peer, eventually, run
 from tests.unit.pod.manifests import example_manifest
 
+pytestmark = pytest.mark.living
+
 ENVIRON = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "images" / "runtime"), "HOME": "/nonexistent"}
 MODULE = [sys.executable, "-m", "pod.bridge"]
 HAND_OVER = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.execv(sys.argv[2], sys.argv[2:])"

@@ -18,6 +18,8 @@ from pod.bridge.settings import Model
 from tests.unit.pod.bridge.legal import judged
 from tests.unit.pod.bridge.net import REQUEST, STREAMED, Client, Engine, Got, Peer, bridge_to, eventually, pair, run
 
+pytestmark = pytest.mark.living
+
 CHAT = "/v1/chat/completions"
 WHOLE = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
 
