@@ -249,7 +249,8 @@ class Life:
         """Write the pod down."""
         before = self._state.pod if self._state.pod is not None and self._state.pod.id == pod.id else None
         created = pod.created or (before.created if before else self._clock.time())
-        end_by = created + self._terms.end_by_h * 3600 if self._terms.end_by_h else before.end_by if before else None
+        hours = [h for h in (self._terms.end_by_h, self._plan.deploy.max_hours) if h]
+        end_by = created + min(hours) * 3600 if hours else before.end_by if before else None
         record = record_of(
             pod, self._provider, self._offer.wanted.plan.network.endpoint_port, self._plan.image.reference, self._wanted.manifest, created
         )

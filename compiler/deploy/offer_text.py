@@ -30,6 +30,10 @@ def offer_text(offer: Offer, *, end_by_h: float | None, ascii_only: bool) -> str
     rows += [("image", plan.image.reference), ("secrets", _secrets_text(offer)), ("price", _price_text(offer))]
     if end_by_h is not None:
         rows.append(("limit", f"after {end_by_h:g} h `podwright sweep` ends it"))
+    if plan.deploy.max_hours is not None:
+        rows.append(("limit", f"after {plan.deploy.max_hours:g} h it stops itself"))
+    if plan.deploy.idle_stop_minutes is not None:
+        rows.append(("limit", f"after {plan.deploy.idle_stop_minutes:g} minutes without a request it stops itself"))
     lines = [f"{plan.profile}: {plan.summary}", *(f"  {name:<10}{value}".rstrip() for name, value in rows if value)]
     if offer.options and plan.deploy.provider != "local":
         lines += ["", "  candidates, in order", *_candidate_lines(offer)]

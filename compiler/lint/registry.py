@@ -48,6 +48,7 @@ FILES = (
     "dep/dep014_registry_without_credential",
     "dep/dep015_unknown_data_center",
     "dep/dep016_payload_without_source",
+    "dep/dep017_limit_without_rent",
     "eng/eng001_option_unknown_to_release",
     "eng/eng002_option_removed",
     "eng/eng003_value_not_among_choices",

@@ -395,6 +395,8 @@ class DeployPlan:
     price_usd_h: float | None
     price_date: str | None
     price_ceiling_usd_h: float | None
+    max_hours: float | None
+    idle_stop_minutes: float | None
     cuda_versions: tuple[str, ...]
     min_cuda: str | None
     template_name: str

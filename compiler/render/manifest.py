@@ -103,7 +103,12 @@ def _supervisor(plan: Plan) -> contract.Supervisor:
         secrets=tuple(contract.Secret(s.env, s.required, s.purpose) for s in plan.secrets),
         hf_home=plan.storage.hf_home,
         vllm_cache_root=plan.storage.vllm_cache_root,
+        spend=contract.SpendLimits(_scaled(plan.deploy.max_hours, 3600.0), _scaled(plan.deploy.idle_stop_minutes, 60.0)),
     )
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
 
 
 def _compile_caches(plan: Plan) -> dict[str, contract.CompileCache]:

@@ -27,7 +27,8 @@ def resolve_deploy(specs: SpecSet, ledger: Ledger, image: ImagePlan) -> DeployPl
     return DeployPlan(
         provider="runpod" if specs.profile.target == "runpod" else "local", clouds=chosen.clouds, data_centers=chosen.data_centers,
         price_usd_h=price.usd_per_hour if price else None, price_date=price.date if price else None,
-        price_ceiling_usd_h=chosen.price_ceiling.usd_per_hour if chosen.price_ceiling else None, cuda_versions=chosen.cuda.versions if needs_gpu else (),
+        price_ceiling_usd_h=chosen.price_ceiling.usd_per_hour if chosen.price_ceiling else None, max_hours=chosen.max_hours,
+        idle_stop_minutes=chosen.idle_stop_minutes, cuda_versions=chosen.cuda.versions if needs_gpu else (),
         min_cuda=chosen.cuda.minimum if needs_gpu else None, template_name=f"podwright-{specs.name}"[:NAME_LIMIT], pod_name=f"podwright-{specs.name}"[:NAME_LIMIT],
         registry_auth=chosen.registry_auth, start_command=resolve_start_command(image), entrypoint=resolve_entrypoint(image),
     )  # fmt: skip

@@ -170,6 +170,8 @@ class Deploy(Reasoned):
     clouds: tuple[Literal["SECURE", "COMMUNITY"], ...] = Field(("SECURE",), min_length=1, description="Clouds to try, in order.")
     data_centers: tuple[DataCenter, ...] = Field((), description="Data centers to try, in order; empty means any.")
     price_ceiling: Price | None = Field(None, description="Nothing dearer is rented.")
+    max_hours: Annotated[float, Field(gt=0)] | None = Field(None, description="The pod has its own rent ended so many hours after it started; default: never.")
+    idle_stop_minutes: Annotated[float, Field(ge=5)] | None = Field(None, description="The pod has its own rent ended when it serves and no request came for so long; default: never.")
     cuda: Cuda = Field(default_factory=lambda: Cuda.model_validate({"versions": ("13.0",)}), description="Host CUDA pin.")
     container_disk_gb: Annotated[int, Field(gt=0)] | None = Field(None, description="Container disk in GB (1e9 bytes). Default: what the plan needs, rounded up.")
     min_ram_gb: Annotated[int, Field(gt=0)] | None = Field(None, description="Host memory in GB. Default: what the model asks for.")

@@ -241,6 +241,14 @@ class Secret:
 
 
 @dataclasses.dataclass(frozen=True)
+class SpendLimits:
+    """When the pod ends its own rent: so many seconds after its container started, or without a request; None is never."""
+
+    max_s: float | None
+    idle_s: float | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Supervisor:
     """What the runtime itself works by; a change takes effect without touching engine or bridge.
 
@@ -256,6 +264,7 @@ class Supervisor:
     secrets: tuple[Secret, ...]
     hf_home: str
     vllm_cache_root: str
+    spend: SpendLimits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -378,6 +387,9 @@ def _inconsistencies(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for cache in manifest.supervisor.compile_caches:
         if cache not in names:
             yield f"supervisor.compile_caches.{cache}", "belongs to no engine of this manifest"
+    for name, limit in (("max_s", manifest.supervisor.spend.max_s), ("idle_s", manifest.supervisor.spend.idle_s)):
+        if limit is not None and not limit > 0:
+            yield f"supervisor.spend.{name}", f"is {limit:g}; the pod would end its rent at once"
     if not 0 < manifest.bridge.port < 65536:
         yield "bridge.port", f"is {manifest.bridge.port}, which is no TCP port"
     if manifest.bridge.mode != "off" and manifest.bridge.port == manifest.engine.launch.port:

@@ -83,6 +83,12 @@ def identity_of(pid: int, argv: Sequence[str], mark: str) -> Identity | None:
     return Identity(pid, stat.started, hash_of(argv), mark) if stat else None
 
 
+def age_s(pid: int) -> float:
+    """Seconds since a process started, by a clock that nobody sets; 0 when it is gone."""
+    stat = stat_of(pid)
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - stat.started / os.sysconf("SC_CLK_TCK")) if stat else 0.0
+
+
 def stat_of(pid: int) -> Stat | None:
     """What /proc says about a process, or None when there is none."""
     try:

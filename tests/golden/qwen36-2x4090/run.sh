@@ -40,6 +40,6 @@ arguments=(
 # shellcheck disable=SC2016
 command=(
   /opt/podwright/bootstrap.sh
-  40e814ae48052dfa63e2c49728792face8a31f77abc95945a97ef39eb57fb1f2
+  386db3272a89472c94477119d8b80521fb1ee6adc4cdc563b469100d0d630527
 )
 exec docker run "${arguments[@]}" "$@" podwright/qwen36-2x4090:0.27.1 "${command[@]}"

@@ -40,6 +40,6 @@ arguments=(
 # shellcheck disable=SC2016
 command=(
   /opt/podwright/bootstrap.sh
-  da349107f491740bbba1f55bce6a03c4e6f55c48351203fb9a992563478bf817
+  72dbba7a12be302c6a3e1ab981ce16926222106a97833cf869ddf804ca8d39ee
 )
 exec docker run "${arguments[@]}" "$@" podwright/swift-2x4090:0.27.1 "${command[@]}"

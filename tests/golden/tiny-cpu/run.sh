@@ -32,6 +32,6 @@ arguments=(
 # shellcheck disable=SC2016
 command=(
   /opt/podwright/bootstrap.sh
-  5ce38611f23255d0f6d5fb6dd8bc5cbedcce1c85547b6e94fe88d9a1193d2abb
+  2fdb644502b947c5b9d8830d984967574b90da78f143d8aebb2f1d1c98de2cb6
 )
 exec docker run "${arguments[@]}" "$@" podwright/tiny-cpu:0.27.1 "${command[@]}"

@@ -23,7 +23,7 @@ def example_manifest(**changes: Any) -> contract.Manifest:
         overrides=(contract.Override("VL_SEQS", "[1-9][0-9]*", "max_num_seqs", "--max-num-seqs", "sequences"),
                    contract.Override("VL_EP", "(on|off)", "enable_expert_parallel", "--enable-expert-parallel", "experts"),
                    contract.Override("VL_BRIDGE", "(on|off)", "runtime.bridge", None, "bridge")),
-        secrets=(contract.Secret("API_KEY", True, "the key"),), hf_home="/h", vllm_cache_root="/c",
+        secrets=(contract.Secret("API_KEY", True, "the key"),), hf_home="/h", vllm_cache_root="/c", spend=contract.SpendLimits(None, None),
     )  # fmt: skip
     values: dict[str, Any] = {
         "schema_version": 1, "profile": "p", "compiler": "0.1.0", "engine": engine, "swap": None, "kv_store": None, "supervisor": supervisor,

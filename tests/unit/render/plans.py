@@ -133,7 +133,7 @@ def example_plan(**changes: Any) -> Plan:
         watchdog=WatchdogPlan(30.0, 90.0, 24, 2, 3, 1800.0, 3, 2), swap=None, compile_cache=None, journal=None,
         publish=PublishPlan(None, "p/publication.json", 30.0, "idle", "PODWRIGHT_PUBLIC_KEY", False), desktop=None, kv_store=None,
         deploy=DeployPlan(
-            "runpod", ("SECURE",), (), None, None, None, ("13.0",), None, "example", "example", None,
+            "runpod", ("SECURE",), (), None, None, None, None, None, ("13.0",), None, "example", "example", None,
             resolve_start_command(image), resolve_entrypoint(image),
         ),
         client=ClientPlan("example", 262144, None, ("ANTHROPIC_API_KEY",), (), "PODWRIGHT_KEY", ()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pod.supervisor import limits
 from pod.supervisor.changes import again, begin, engine_exited, failed, step_done
 from pod.supervisor.effects import CancelSteps, Effect, KillBridge, StartBridge, StopAll
 from pod.supervisor.events import (
@@ -75,8 +76,11 @@ def _answer(turn: Turn, event: Event) -> None:
             runtime_fetched(turn, event)
         case SpendEnded():
             turn.record("spend", event.detail, ok=event.ok)
+            if not event.ok:
+                limits.refused(turn)
         case Tick():
             _tick(turn)
+            limits.check(turn, event.age_s)
         case StopWanted():
             _stop(turn, event)
 

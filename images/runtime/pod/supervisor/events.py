@@ -140,7 +140,9 @@ class SpendEnded:
 
 @dataclasses.dataclass(frozen=True)
 class Tick:
-    """Time has passed."""
+    """Time has passed. `age_s` is the time since the container started."""
+
+    age_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pod import __version__, folders
+from pod import __version__, folders, processes
 from pod.folders import StateFolder
 from pod.guardian import HAND_OVER, STOPPED
 from pod.journal.journal import Journal
@@ -145,7 +145,7 @@ class Supervisor:
         rotated = time.monotonic()
         while True:
             await asyncio.sleep(TICK_S)
-            self.post(Tick())
+            self.post(Tick(processes.age_s(self._parent)))
             self._journal.flush()
             if os.getppid() != self._parent:
                 self.post(StopWanted("the guardian is gone"))

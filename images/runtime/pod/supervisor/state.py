@@ -155,6 +155,7 @@ class State:
     notice: str = ""
     stopping: bool = False
     spend_ended: bool = False
+    spend_not_before: float = 0.0
     upgrades: tuple[str, ...] = ()
 
     def but(self, **changes: Any) -> State:

@@ -73,7 +73,8 @@ class Watching:
                            adopted=engine.process is None)  # fmt: skip
         self.counters = seen.counters
         if seen.counters is not None and state.serving:
-            self._post(Requests(seen.counters.running, seen.counters.waiting))
+            ours = self._probe is not None and not self._probe.done()
+            self._post(Requests(max(0, seen.counters.running - ours), seen.counters.waiting))
         self._act(self._engine.observe(_now(), seen), state)
 
     async def _measured_boot(self, start: str, target: Target) -> Boot:
