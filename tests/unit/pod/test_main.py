@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from pod import contract, processes
@@ -124,6 +128,44 @@ def test_an_engine_that_ends_at_its_start_three_times_is_given_up(tmp_path: Path
         assert any(line["kind"] == "spend" for line in pod.until(lambda s: any(x["kind"] == "spend" for x in s["last"]), "spend")["last"])
         code, answer = pod.complete()
         assert code == 529 and "out of GPU memory" in json.dumps(answer)
+
+
+def test_an_end_that_nobody_knows_is_told_in_its_last_words_without_the_secret(tmp_path: Path) -> None:
+    manifest = manifest_for("--say", "Illegal instruction with k3y-for-tests", "--exit-at-start", "1", crash_loop_restarts=1)
+    with living(tmp_path, manifest) as pod:
+        cause = pod.until(lambda s: s["state"] == "fatal", "fatal")["fatal"]["cause"]
+        assert "its log ends with: Illegal instruction with [redacted]" in cause
+    assert "k3y-for-tests" not in pod.log.read_text("utf-8", "replace")
+
+
+class Provider(BaseHTTPRequestHandler):
+    """Writes down what it is told."""
+
+    told: ClassVar[list[tuple[str, str, bytes]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.told.append((self.path, self.headers["Authorization"], body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing on stderr."""
+
+
+@pytest.mark.parametrize(("limits", "why"), [(contract.SpendLimits(4.0, None), "deploy.max_hours"), (contract.SpendLimits(None, 2.0), "no request for")])
+def test_the_rent_is_ended_at_its_limit(tmp_path: Path, limits: contract.SpendLimits, why: str) -> None:
+    manifest = manifest_for()
+    manifest = dataclasses.replace(manifest, supervisor=dataclasses.replace(manifest.supervisor, spend=limits))
+    Provider.told.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Provider) as provider:
+        threading.Thread(target=provider.serve_forever, daemon=True).start()
+        environ = {"RUNPOD_POD_ID": "pod1", "RUNPOD_API_KEY": "rpa_x", "PODWRIGHT_RUNPOD_API": f"http://127.0.0.1:{provider.server_address[1]}"}
+        with living(tmp_path, manifest, environ) as pod:
+            last = pod.until(lambda s: any(line["kind"] == "spend" for line in s["last"]), "end of the spend")["last"]
+            assert why in next(line["message"] for line in last if line["kind"] == "spend-limit")
+        provider.shutdown()
+    assert Provider.told == [("/v2/pods/pod1/action", "Bearer rpa_x", b'{"action": "stop"}')]
 
 
 def test_a_missing_secret_keeps_the_container_open(tmp_path: Path) -> None:
