@@ -219,10 +219,8 @@ def test_a_client_that_leaves_frees_the_engine(engine: int, mode: Any, path: str
             client.send("POST", path, {**ASKED, "model": "tiny", "stream": is_streamed, "max_tokens": LONG, **STEADY})
             if is_streamed:
                 await client.until(b"delta")
-            else:
-                while await running(bridge) == 0:
-                    await asyncio.sleep(0.02)
-            assert await running(bridge) == 1
+            while await running(bridge) != 1:  # its gauges follow a step or two behind the stream
+                await asyncio.sleep(0.02)
             client.close()
             await freed(bridge)
 
