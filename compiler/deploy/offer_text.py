@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.console import table
-from compiler.deploy.candidates import cuda_pin
+from compiler.deploy.candidates import candidates, cuda_pin
 from compiler.deploy.offer import Difference, Offer
 from compiler.deploy.provider import Stock
+from compiler.plan import Plan
 from compiler.render.report import device_name, memory_lines
 
 _DEEDS = {
@@ -30,15 +33,36 @@ def offer_text(offer: Offer, *, end_by_h: float | None, ascii_only: bool) -> str
     rows += [("image", plan.image.reference), ("secrets", _secrets_text(offer)), ("price", _price_text(offer))]
     if end_by_h is not None:
         rows.append(("limit", f"after {end_by_h:g} h `podwright sweep` ends it"))
-    if plan.deploy.max_hours is not None:
-        rows.append(("limit", f"after {plan.deploy.max_hours:g} h it stops itself"))
-    if plan.deploy.idle_stop_minutes is not None:
-        rows.append(("limit", f"after {plan.deploy.idle_stop_minutes:g} minutes without a request it stops itself"))
-    lines = [f"{plan.profile}: {plan.summary}", *(f"  {name:<10}{value}".rstrip() for name, value in rows if value)]
+    lines = _head(plan, [*rows, *_limits(plan)])
     if offer.options and plan.deploy.provider != "local":
         lines += ["", "  candidates, in order", *_candidate_lines(offer)]
     lines += ["", *memory_lines(plan.memory, device_name(plan), ascii_only=ascii_only)]
     return "\n".join(lines) + "\n"
+
+
+def plan_text(plan: Plan, *, ascii_only: bool) -> str:
+    """What the profile alone says of a deploy, where no provider could be asked. Ends with a line break."""
+    d = plan.deploy
+    price = f"${d.price_usd_h:.2f} an hour, read {d.price_date}" if d.price_usd_h is not None else "not known"
+    rows = [
+        ("image", plan.image.reference),
+        ("secrets", ", ".join(f"{s.provider_name}{'' if s.required else ' (optional)'}" for s in plan.secrets)),
+        ("price", price + _bound(plan)),
+        *_limits(plan),
+    ]
+    asked = [f"  {n}. {c.count} x {c.gpu_id}, {c.cloud}, {c.data_center or 'any data center'}, CUDA {c.cuda}" for n, c in enumerate(candidates(plan), 1)]
+    memory = memory_lines(plan.memory, device_name(plan), ascii_only=ascii_only)
+    return "\n".join([*_head(plan, rows), "", "  candidates, in order", *asked, "", *memory]) + "\n"
+
+
+def _head(plan: Plan, rows: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{plan.profile}: {plan.summary}", *(f"  {name:<10}{value}".rstrip() for name, value in rows if value)]
+
+
+def _limits(plan: Plan) -> list[tuple[str, str]]:
+    hours, minutes = plan.deploy.max_hours, plan.deploy.idle_stop_minutes
+    rows = [("limit", f"after {hours:g} h it stops itself")] if hours is not None else []
+    return [*rows, ("limit", f"after {minutes:g} minutes without a request it stops itself")] if minutes is not None else rows
 
 
 def offer_json(offer: Offer) -> dict[str, object]:
@@ -95,11 +119,15 @@ def _secrets_text(offer: Offer) -> str:
     return ", ".join(f"{name}: {said[there]}{'' if required[name] else ' (optional)'}" for name, there in offer.secrets.items())
 
 
+def _bound(plan: Plan) -> str:
+    ceiling = plan.deploy.price_ceiling_usd_h
+    return f"; ceiling ${ceiling:.2f} an hour" if ceiling is not None else "; no ceiling in the profile"
+
+
 def _price_text(offer: Offer) -> str:
     if offer.wanted.plan.deploy.provider == "local":
         return "own machine"
-    ceiling = offer.wanted.plan.deploy.price_ceiling_usd_h
-    bound = f"; ceiling ${ceiling:.2f} an hour" if ceiling is not None else "; no ceiling in the profile"
+    bound = _bound(offer.wanted.plan)
     if offer.price is None:
         return f"not known{bound}"
     low, high = offer.price

@@ -18,10 +18,11 @@ from compiler.deploy.finding import found_pod
 from compiler.deploy.http_api import MAX_SKEW_S
 from compiler.deploy.life import Life, Outcome, Terms
 from compiler.deploy.offer import Offer, Wishes, offered
-from compiler.deploy.offer_text import offer_json, offer_text
+from compiler.deploy.offer_text import offer_json, offer_text, plan_text
 from compiler.deploy.outcome import OK, REFUSED, failed
 from compiler.deploy.proof import Endpoint, Proof
 from compiler.deploy.provider import Provider, Wanted
+from compiler.deploy.provider_errors import KeyMissing
 from compiler.deploy.refusals import NotAgreed
 from compiler.deploy.state_file import FOLDER, PodRecord, StateFile
 from compiler.deploy.waiting import Waiter
@@ -63,6 +64,11 @@ def run_deploy(wanted: Wanted, orders: Orders, *, folder: Path = FOLDER, clock: 
                 outcome = Life(
                     provider, offer, file, waiter(provider, wanted.plan, time, display), display, time, Terms(orders.keep, orders.max_hours)
                 ).run()
+    except KeyMissing as failure:
+        if not orders.as_json:
+            print(plan_text(wanted.plan, ascii_only=not unicode_output()), flush=True)
+            print("nothing was asked: stock, prices of today, and what exists already are not known", file=sys.stderr)
+        return failed(failure, as_json=orders.as_json)
     except DeployError as failure:
         return failed(failure, as_json=orders.as_json)
     return _served(wanted.plan, outcome.record, outcome.proofs, outcome, as_json=orders.as_json)

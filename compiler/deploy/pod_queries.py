@@ -6,7 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from compiler.console import print_json, table
@@ -17,11 +17,13 @@ from compiler.deploy.failures import DeployError
 from compiler.deploy.finding import found_pod, matching, rebuilt
 from compiler.deploy.http_api import MAX_SKEW_S
 from compiler.deploy.naming import profile_of
-from compiler.deploy.outcome import OK, failed
+from compiler.deploy.outcome import FAILED, OK, failed
 from compiler.deploy.proof import Endpoint
 from compiler.deploy.provider import GpuOffer, Pod, PodStatus, Provider, Stock, StockQuestion, cuda_key
 from compiler.deploy.provider_errors import Unsupported
 from compiler.deploy.state_file import FOLDER, PodRecord, StateFile, known_profiles
+
+_NOT_ASKED = "as this folder remembers it: its provider could not be asked"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,25 +62,44 @@ class Row:
 
 
 def run_status(profiles: Sequence[str], *, transport: Transport, as_json: bool, folder: Path = FOLDER, clock: Clock | None = None) -> int:
-    """What exists, by one question to the provider and one to each endpoint that runs."""
-    time, rows, skew = clock or SystemClock(), [], 0.0
+    """What exists, by one question to each provider and one to each endpoint that runs. Where a provider cannot be asked, what this
+    folder knows is shown, and the failure afterwards."""
+    time, rows, skew, failure = clock or SystemClock(), [], 0.0, None
     try:
-        for name, named in _by_provider(profiles, folder).items():
+        grouped = _by_provider(profiles, folder)
+    except DeployError as error:
+        return failed(error, as_json=as_json)
+    for name, named in grouped.items():
+        try:
             with closing(connected(name, os.environ, transport=transport, clock=time)) as provider:
                 rows += status_rows(provider, named, not profiles, folder, time.time())
                 skew = max(skew, provider.skew_s(), key=abs)
-    except DeployError as failure:
-        return failed(failure, as_json=as_json)
+        except DeployError as error:
+            failure = error
+            rows += _remembered(named, folder)
     if as_json:
-        print_json({"ok": True, "pods": [row.to_json() for row in rows]})
-        return OK
+        print_json({"ok": failure is None, "pods": [row.to_json() for row in rows], **(failure.to_json() if failure else {})})
+        return FAILED if failure else OK
     if abs(skew) > MAX_SKEW_S:
         print(
             f"warning: this machine's clock is {duration(abs(skew))} {'ahead' if skew > 0 else 'behind'}; ages and costs are off by that",
             file=sys.stderr,
         )
+    if failure is not None:
+        unknown = sorted(set(profiles) - {row.profile for row in rows})
+        print(_status_text(rows, time.time()) if rows else f"this folder knows no pod{' of ' + ', '.join(unknown) if unknown else ''}", flush=True)
+        return failed(failure, as_json=False)
     print(_status_text(rows, time.time()) if rows else "no pods; `podwright deploy PROFILE` makes one")
     return OK
+
+
+def _remembered(profiles: Sequence[str], folder: Path) -> list[Row]:
+    """What the state files say; one that cannot be read has been told of already, or will be by its own command."""
+    rows = []
+    for file in (StateFile(profile, folder) for profile in profiles):
+        with suppress(DeployError):
+            rows += [Row(file.profile, record, None, None, _NOT_ASKED, None)] if (record := file.read().pod) else []
+    return rows
 
 
 def status_rows(provider: Provider, profiles: Sequence[str], everything: bool, folder: Path, now: float) -> list[Row]:
@@ -197,7 +218,7 @@ def _status_text(rows: Sequence[Row], now: float) -> str:
     for row in rows:
         pod = row.pod
         if pod is None:
-            cells.append((row.profile, row.record.id if row.record else "-", "gone" if row.record else "-", "", "", "", "", "", row.note))
+            cells.append((row.profile, row.record.id if row.record else "-", "gone" if row.record and row.note != _NOT_ASKED else "-", "", "", "", "", "", row.note))
             continue
         age = duration(now - row.record.created) if row.record and row.record.created else ""
         serving = {True: "serving", False: "not ready", None: ""}[row.ready]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compiler.deploy.pod_actions import run_action, run_logs, run_sweep
-from compiler.deploy.pod_commands import run_wait
+from compiler.deploy.pod_commands import Orders, run_deploy, run_wait
 from compiler.deploy.pod_queries import Search, run_cost, run_status, run_stock
 from compiler.deploy.provider import CudaPin, StockQuestion
 from compiler.deploy.state_file import State, StateFile
@@ -212,3 +212,21 @@ def test_commands_speak_json_about_failures(deploy: Deploy, monkeypatch: pytest.
         assert run() == 4
         said = json.loads(capsys.readouterr().out)
         assert said["ok"] is False and said["code"] == "DPL001" and said["fix"]
+
+
+def test_status_without_a_key_tells_what_is_remembered(serving_pod: Deploy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("RUNPOD_API_KEY")
+    profile = serving_pod.wanted.plan.profile
+    assert run_status([profile, "nope"], transport="v2", as_json=False, folder=serving_pod.folder, clock=serving_pod.stub.clock) == 4
+    out, err = capsys.readouterr()
+    assert profile in out and "could not be asked" in out and "gone" not in out and "DPL001" in err
+    assert run_status(["nope"], transport="v2", as_json=True, folder=serving_pod.folder, clock=serving_pod.stub.clock) == 4
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["pods"], found["code"]) == (False, [], "DPL001")
+
+
+def test_a_dry_run_without_a_key_shows_what_the_profile_alone_says(deploy: Deploy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("RUNPOD_API_KEY")
+    assert run_deploy(deploy.wanted, Orders(dry_run=True), folder=deploy.folder, clock=deploy.stub.clock) == 4
+    out, err = capsys.readouterr()
+    assert "candidates, in order" in out and "verdict" in out and "nothing was asked" in err and "DPL001" in err
