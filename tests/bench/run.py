@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compiler.load import SpecStore, data_root
+from tests.runpod_stub import ENDPOINT_KEY, KEY, FakeClock, RunpodStub
+from tests.unit.deploy.servers import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -32,6 +34,8 @@ MIB = 1 << 20
 PEAK = "import atexit, os, sys; os.path.exists('/proc/self/status') and atexit.register(lambda: sys.stderr.write(open('/proc/self/status').read()))\n"
 COMMAND = "from compiler.entry import main; main()"
 SIZES = (250, 500, 1000)
+PODS = 1000
+RENTED = 'kind: profile\nsummary: One with an image that can be pulled.\nextends: nemotron-ada\ncontainer: {name: "registry.example.com/me/pod:1"}\n'
 HEAD = f"""# Benchmarks
 
 Whole processes, from the start of Python to its end. Written by `make bench`; every figure of a table is from one run on one machine.
@@ -50,20 +54,20 @@ class Timing:
     peak_bytes: int
 
 
-def timed(name: str, code: str, args: list[str], runs: int) -> Timing:
+def timed(name: str, code: str, args: list[str], runs: int, folder: Path = ROOT, **environ: str) -> Timing:
     """The median of `runs` runs of a Python process, after one that fills the bytecode cache. Raises RuntimeError when one fails."""
     if (code, args[:1]) not in _WARM:
         _WARM.append((code, args[:1]))
-        _run(code, args)
-    rows = [_run(code, args) for _ in range(runs)]
+        _run(code, args, folder, environ)
+    rows = [_run(code, args, folder, environ) for _ in range(runs)]
     return Timing(name, statistics.median(r[0] for r in rows), statistics.median(r[1] for r in rows), int(statistics.median(r[2] for r in rows)))
 
 
-def _run(code: str, args: list[str]) -> tuple[float, float, int]:
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'images' / 'runtime'}", "PYTHONPYCACHEPREFIX": str(BYTECODE)}
+def _run(code: str, args: list[str], folder: Path, environ: dict[str, str]) -> tuple[float, float, int]:
+    env = {**os.environ, **environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'images' / 'runtime'}", "PYTHONPYCACHEPREFIX": str(BYTECODE)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # A user's second run finds bytecode; so does every run but the first here.
     start = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-c", PEAK + code, *args], env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    child = subprocess.Popen([sys.executable, "-c", PEAK + code, *args], env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert child.stderr is not None
     errors = child.stderr.read().decode()
     _, status, usage = os.wait4(child.pid, 0)
@@ -100,10 +104,28 @@ def measured(runs: int) -> list[Timing]:
         everything = [timed("build all", COMMAND, ["build", "--all", "--out", str(folder / f"all-{i}")], 1) for i in range(runs)]
         count = len(SpecStore([data_root() / "specs"]).names("profile"))
         found.append(_median(f"build all {count} shipped profiles, new", everything))
+        found += deploys(folder, runs)
         generated(folder / "specs", SIZES[-1])
         rows = [(size, _many(folder, size, turn)) for turn in range(2) for size in SIZES]  # Turn about, so that a busy spell hits all sizes.
         found += [min((t for of, t in rows if of == size), key=lambda t: t.cpu_s) for size in SIZES]
     return found
+
+
+def deploys(folder: Path, runs: int) -> list[Timing]:
+    """Commands that ask the provider, here one on loopback that answers at once: what they cost beside the network's own time."""
+    stub = RunpodStub(FakeClock())
+    body = {"name": "somebody-else", "gpu": {"id": stub.gpus[0].id, "count": 1}, "templateId": "t"}
+    (folder / "rented" / "profiles").mkdir(parents=True)
+    (folder / "rented" / "profiles" / "mine.yaml").write_text(RENTED, encoding="utf-8")
+    with serving(stub):
+        environ = {"RUNPOD_API_KEY": KEY, "PODWRIGHT_API_KEY": ENDPOINT_KEY, "PODWRIGHT_RUNPOD_URL": stub.url}
+        found = [
+            timed("deploy --dry-run", COMMAND, ["deploy", "mine", "--dry-run", "--unlocked", "--specs", str(folder / "rented")], runs, folder, **environ),
+            timed("status, no pod", COMMAND, ["status"], runs, folder, **environ),
+        ]
+        for _ in range(PODS):
+            stub.make(dict(body))
+        return [*found, timed(f"status, {PODS:,} pods of others listed", COMMAND, ["status"], runs, folder, **environ)]
 
 
 def _many(folder: Path, size: int, turn: int) -> Timing:
