@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 PROFILE ?=
 SPECS ?=
 JOBS ?= auto
+# Tests of whole programs wait more than they work.
+LIVING_JOBS ?= 4
 SOAK_SECONDS ?= 1800
 podwright = $(BIN)/podwright
 options = $(if $(SPECS),--specs $(SPECS))
@@ -92,7 +94,7 @@ test: $(VENV)/.dev ## Run the fast tests.
 	@$(BIN)/python -m pytest -n $(JOBS) -m "$(fast)"
 
 test-living: $(VENV)/.dev ## Run the tests that start whole programs (runtimes, bridges, deploys) and ask a Hub: minutes, and nothing from outside.
-	@$(BIN)/python -m pytest -n $(JOBS) -m living
+	@$(BIN)/python -m pytest -n $(LIVING_JOBS) -m living
 
 check: $(VENV)/.dev ## Lint, types, import contracts, generated pages.
 	@$(BIN)/ruff check .
