@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from pod import processes
-from pod.contract import Follow, Manifest
+from pod.contract import Follow, Manifest, Swap
 
 from tests.hub_server import hub_server
 from tests.integration.parts import BUILD, PARTS, ROOT
@@ -71,10 +71,10 @@ def serves(pod: Pod, unlike: int | None = None) -> dict[str, Any]:
     return pod.until(lambda s: s["state"] == "serving" and s["bridge_pid"] and s["engine_pid"] not in (None, unlike), "serving", PATIENCE_S)
 
 
-def message(pod: Pod) -> tuple[int, str]:
+def message(pod: Pod, model: str = "tiny") -> tuple[int, str]:
     """A streamed turn as an Anthropic client asks for one."""
     connection = http.client.HTTPConnection("127.0.0.1", pod.manifest.bridge.port, timeout=PATIENCE_S)
-    body = json.dumps({"model": "tiny", "max_tokens": 12, "stream": True, "messages": [{"role": "user", "content": "hi"}]})
+    body = json.dumps({"model": model, "max_tokens": 12, "stream": True, "messages": [{"role": "user", "content": "hi"}]})
     try:
         connection.request("POST", "/v1/messages", body, {"x-api-key": "k3y-for-tests", "anthropic-version": "2023-06-01", "content-type": "application/json"})
         response = connection.getresponse()
@@ -147,6 +147,21 @@ def test_a_publication_whose_engine_cannot_start_goes_back(world: World) -> None
     status = world.pod.until(lambda s: len(s["quarantined"]) == 2 and s["state"] == "serving", "back", PATIENCE_S)
     told("a publication with a model that does not exist, back in service after", began)
     assert status["engine"]["manifest"] == good and message(world.pod)[0] == 200
+
+
+def test_a_swap_on_a_clients_request_and_back_again(world: World) -> None:
+    engine = world.manifest.engine
+    other = dataclasses.replace(engine, name="other", served_names=("other",), launch=dataclasses.replace(
+        engine.launch, argv=tuple({"tiny": "other", "64": "16"}.get(word, word) for word in engine.launch.argv)))  # fmt: skip
+    pair = dataclasses.replace(world.manifest, swap=Swap((other,), True))
+    world.publish(pair)
+    world.pod.until(lambda s: s["state"] == "serving" and s["engine"]["manifest"] == pair.sha256(), "the swap set in force", PATIENCE_S)
+    for name in ("other", "tiny"):
+        began = time.monotonic()
+        status, text = message(world.pod, name)
+        told(f"a client that asked for {name}, which was not loaded, served after", began)
+        assert status == 200 and "message_stop" in text and f'"model":"{name}"' in text.replace(" ", "")
+        assert serves(world.pod)["engine"]["served_names"][0] == name
 
 
 def test_the_end_leaves_nothing(world: World) -> None:
