@@ -140,7 +140,7 @@ def _verdict(turn: Turn, event: Verdict) -> None:
 
 
 def _requests(turn: Turn, event: Requests) -> None:
-    is_quiet = event.running == 0 and event.waiting == 0
+    is_quiet = event.is_known and event.running == 0 and event.waiting == 0
     since = (turn.state.load.quiet_since if turn.state.load.quiet_since is not None else turn.now) if is_quiet else None
     turn.set(load=Load(event.running, event.waiting, since))
 

@@ -81,10 +81,11 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Requests:
-    """What the engine says about its load."""
+    """What the engine says about its load; `is_known` is false where it says nothing, which is not quiet."""
 
     running: int
     waiting: int
+    is_known: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,9 +72,8 @@ class Watching:
                            self._boot() if state.serving else await self._measured_boot(start, target),
                            adopted=engine.process is None)  # fmt: skip
         self.counters = seen.counters
-        if seen.counters is not None and state.serving:
-            ours = self._probe is not None and not self._probe.done()
-            self._post(Requests(max(0, seen.counters.running - ours), seen.counters.waiting))
+        if state.serving:
+            self._post(self._requests(seen.counters))
         self._act(self._engine.observe(_now(), seen), state)
 
     async def _measured_boot(self, start: str, target: Target) -> Boot:
@@ -85,6 +84,13 @@ class Watching:
         if self._measured[0] != start or _now() - self._measured[1] >= MEASURE_S:
             self._measured = (start, _now(), *await asyncio.to_thread(on_disk, cache, fetches))
         return dataclasses.replace(boot, present_bytes=self._measured[2], expected_bytes=self._measured[3], folder=str(cache))
+
+    def _requests(self, counters: Counters | None) -> Requests:
+        """The clients' load, without the probe of our own that is under way."""
+        if counters is None:
+            return Requests(0, 0, is_known=False)
+        ours = self._probe is not None and not self._probe.done()
+        return Requests(max(0, counters.running - ours), counters.waiting)
 
     def _act(self, verdict: Any, state: State) -> None:
         self.verdict = f"{verdict.state}: {verdict.reason}"

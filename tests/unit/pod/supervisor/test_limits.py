@@ -46,6 +46,13 @@ def test_an_idle_pod_is_stopped_and_a_busy_one_is_not() -> None:
     assert "no request for 10 minutes" in end.reason
 
 
+def test_an_engine_that_does_not_tell_its_load_is_not_idle() -> None:
+    history = limited(idle_s=600.0).happens(Requests(0, 0)).happens(Requests(0, 0, is_known=False))
+    assert not ages(history, 601.0, 601.0)
+    history.happens(Requests(0, 0))
+    assert not ages(history, 599.0, 1200.0) and ages(history, 1.0, 1201.0)
+
+
 def test_what_does_not_serve_is_not_idle() -> None:
     history = limited(idle_s=600.0).happens(Requests(0, 0)).happens(EngineExited(100, 1))
     assert not ages(history, 601.0, 601.0)
