@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,6 +23,7 @@ from compiler.cli_deploy import register as register_deploy
 from compiler.cli_engine import engine_app
 from compiler.cli_explain import explain
 from compiler.cli_keys import keygen
+from compiler.cli_lint import import_command, lint
 from compiler.cli_local import local
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
 from compiler.cli_publish import register as register_publish
@@ -30,9 +31,7 @@ from compiler.command_support import (
     Exit,
     chosen_profiles,
     command_lines,
-    findings_of_all_specs,
     json_findings,
-    own_profiles,
     refuse,
     spec_store,
     usable_specset,
@@ -42,7 +41,7 @@ from compiler.command_support import (
     write_pages,
 )
 from compiler.console import counted, print_findings, print_json, tolerant_streams, unicode_output
-from compiler.diagnostics import Diagnostic, Severity, printable, stops
+from compiler.diagnostics import Severity, printable, stops
 from compiler.load import data_root, image_files, load_specset
 from compiler.load.store import is_name
 
@@ -54,6 +53,8 @@ app.add_typer(engine_app, name="engine")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)(bridge)
 app.command()(keygen)
 app.command()(explain)
+app.command()(lint)
+app.command("import")(import_command)
 app.command()(local)
 app.command()(connect)
 register_deploy(app)
@@ -114,46 +115,6 @@ def build(
         print(report(result.plan, FindingCounts(*(sum(d.severity is s for d in found) for s in Severity)), drifted, ascii_only=not unicode_output()))
     if as_json:
         print_json({"ok": code == Exit.OK, "bundles": results})
-    raise typer.Exit(code)
-
-
-@app.command()
-def lint(
-    profiles: Annotated[list[str] | None, typer.Argument(help="Profiles to check; none checks all.", autocompletion=profile_names, show_default=False)] = None,
-    specs: Specs = [], only_specs: OnlySpecs = False, strict: Strict = False, verbose: Verbose = False, as_json: Json = False,
-) -> None:  # fmt: skip
-    """Say all that is wrong with profiles and the specs that they use, without writing anything.
-
-    Without a profile, every shipped spec is checked, also those that no profile uses; with --specs, those of your own folders.
-
-    Examples:
-
-      podwright lint
-
-      podwright lint nemotron-ada -v
-
-      podwright lint --specs ./my-specs --json
-    """
-    from compiler.pipeline import compiled
-
-    store = spec_store(specs, only_specs)
-    files = image_files(data_root())
-    found: dict[Any, Diagnostic] = {}
-    chosen = profiles or own_profiles(store, specs)
-    for name in chosen:
-        specset, problems = load_specset(store, name)
-        for d in [*problems, *(compiled(specset, files).diagnostics if specset else ())]:
-            found[d.code, d.place, d.position, d.what] = d
-    if not profiles:
-        for d in findings_of_all_specs(store, specs):
-            found[d.code, d.place, d.position, d.what] = d
-    diagnostics = list(found.values())
-    code = Exit.REFUSED if stops(diagnostics, strict) else Exit.OK
-    if as_json:
-        print_json({"ok": code == Exit.OK, "findings": json_findings(diagnostics, store)})
-    else:
-        print_findings(diagnostics, store, least=Severity.INFO if verbose else Severity.WARNING)
-        print(f"{counted(diagnostics)} in {len(chosen)} profile{'s' if len(chosen) != 1 else ''}")
     raise typer.Exit(code)
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import enum
 import unicodedata
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 Route: TypeAlias = tuple[str | int, ...]
 
@@ -50,8 +50,20 @@ class Position:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Edit:
+    """A change to a spec that needs no judgement: `set` the value at a place, `remove` what stands there, or `rename` its key to `value`."""
+
+    action: Literal["set", "remove", "rename"]
+    place: Place
+    value: str | int | float | bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that is wrong, said so that its reader can act: what, why it hurts, what to do."""
+    """One thing that is wrong, said so that its reader can act: what, why it hurts, what to do.
+
+    `edit` is there where a single change takes the finding away, whoever makes it.
+    """
 
     code: str
     severity: Severity
@@ -61,6 +73,7 @@ class Diagnostic:
     place: Place
     position: Position | None = None
     on_key: bool = False
+    edit: Edit | None = None
 
     @property
     def is_error(self) -> bool:

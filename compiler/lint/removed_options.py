@@ -42,3 +42,11 @@ REMOVED: dict[str, str] = {
     "worker_use_ray": "use `distributed_executor_backend`",
 }
 """What to do instead, by option name."""
+
+RENAMED: dict[str, str] = {
+    "cuda_graph_sizes": "cudagraph_capture_sizes",
+    "max_seq_len_to_capture": "max_cudagraph_capture_size",
+    "override_neuron_config": "additional_config",
+    "override_pooler_config": "pooler_config",
+}
+"""Those whose value is written as before under another name."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from compiler.artifact import Artifact
-from compiler.diagnostics import Place, Severity
+from compiler.diagnostics import Edit, Place, Severity
 from compiler.plan import Plan
 from compiler.schema.specset import SpecKind, SpecSet
 
@@ -40,7 +40,10 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hit:
-    """One hit of a rule: where, what, why it hurts and what to do. `severity` overrides the rule's own."""
+    """One hit of a rule: where, what, why it hurts and what to do. `severity` overrides the rule's own.
+
+    `edit` is for what `podwright lint --fix` may do unasked: one change, the same whoever makes it.
+    """
 
     place: Place
     what: str
@@ -48,6 +51,7 @@ class Hit:
     fix: str
     severity: Severity | None = None
     on_key: bool = False
+    edit: Edit | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -57,4 +57,4 @@ def _cannot_be_ignored(d: Diagnostic) -> bool:
 
 
 def _diagnostic(rule: Rule, hit: Hit) -> Diagnostic:
-    return Diagnostic(rule.code, hit.severity or rule.severity, hit.what, hit.why, hit.fix, hit.place, on_key=hit.on_key)
+    return Diagnostic(rule.code, hit.severity or rule.severity, hit.what, hit.why, hit.fix, hit.place, on_key=hit.on_key, edit=hit.edit)

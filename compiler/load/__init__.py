@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Place, Route, Severity
+from compiler.load.edit import edited, scalar
 from compiler.load.store import SpecStore, extended, logical, missing_reference, name_problems
 from compiler.load.validate import validated
 from compiler.schema import EngineSpec, HardwareSpec, Measurement, ModelSpec, ProfileSpec
 from compiler.schema.flags import FlagTable
 from compiler.schema.specset import SpecKind, SpecSet
 
-__all__ = ["SpecStore", "data_root", "image_files", "load_specset", "logical"]
+__all__ = ["SpecStore", "data_root", "edited", "image_files", "load_specset", "logical", "scalar"]
 
 
 def data_root() -> Path:

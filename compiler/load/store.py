@@ -126,6 +126,10 @@ class SpecStore:
         """The sha256 of a file that was read."""
         return self._hashes[path]
 
+    def file(self, path: str) -> Path | None:
+        """The file behind a logical path that exists."""
+        return self._find(path)
+
     def read_paths(self) -> list[str]:
         """Logical paths of all files read so far."""
         return sorted(self._hashes)

@@ -173,7 +173,7 @@ def _forbidden_syntax(path: str, text: str, lines: tuple[str, ...]) -> Diagnosti
         indent = line[: len(line) - len(line.lstrip())]
         if "\t" in indent and line.strip():
             return _at(path, lines, number, indent.index("\t"), "SPC001", "tab in indentation", "YAML indents with spaces only.", "Replace the tab by spaces.")
-    return (_node_property(path, text, lines) if _MAY_HOLD_PROPERTY.search(text) else None) or _too_deep(path, text, lines)
+    return (_node_property(path, text, lines) if _MAY_HOLD_PROPERTY.search(text) else None) or too_deep(path, text, lines)
 
 
 def _node_property(path: str, text: str, lines: tuple[str, ...]) -> Diagnostic | None:
@@ -191,7 +191,7 @@ def _node_property(path: str, text: str, lines: tuple[str, ...]) -> Diagnostic |
     return None
 
 
-def _too_deep(path: str, text: str, lines: tuple[str, ...]) -> Diagnostic | None:
+def too_deep(path: str, text: str, lines: tuple[str, ...]) -> Diagnostic | None:
     """Only text that could nest deeply is parsed for it: events come without recursion."""
     longest_prefix = max((len(line) - len(line.lstrip(" -?:\t")) for line in lines), default=0)
     if text.count("[") + text.count("{") + longest_prefix <= MAX_DEPTH:

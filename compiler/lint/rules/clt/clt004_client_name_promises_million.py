@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="CLT004", name="client-name-promises-million", severity=Severity.ERROR, traps=("suffix-1m-forbidden",))
@@ -37,9 +37,6 @@ def check(subject: Subject) -> Iterator[Hit]:
     for key, name in (("model", client.model), ("small_model", client.small_model)):
         if name is not None and name.endswith("[1m]") and window < MILLION:
             what = f"{name} promises a million tokens, and {window:,} are served"
-            yield Hit(
-                subject.place("profile", "client", key),
-                what,
-                "the client compacts too late, and requests are refused",
-                f"use {name.removesuffix('[1m]')}",
-            )
+            place, bare = subject.place("profile", "client", key), name.removesuffix("[1m]")
+            why = "the client compacts too late, and requests are refused"
+            yield Hit(place, what, why, f"use {bare}", edit=Edit("set", place, bare))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, environment_place, mapping
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -39,9 +39,6 @@ def check(subject: Subject) -> Iterator[Hit]:
     overridden = "rope" in str(sorted(mapping(subject, "hf_overrides").items(), key=str))
     on = (environment(subject, VARIABLE) or "0").lower() in ("1", "true")
     if on and subject.plan.model.yarn_factor is None and not overridden:
-        yield Hit(
-            environment_place(subject, VARIABLE),
-            f"{VARIABLE} is set without rope scaling",
-            "the engine then accepts windows in which it answers noise",
-            "remove it; a window that YaRN stretches does not need it",
-        )
+        place = environment_place(subject, VARIABLE)
+        what, why = f"{VARIABLE} is set without rope scaling", "the engine then accepts windows in which it answers noise"
+        yield Hit(place, what, why, "remove it; a window that YaRN stretches does not need it", edit=Edit("remove", place))

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
-from compiler.lint.removed_options import REMOVED
+from compiler.diagnostics import Edit, Place, Severity
+from compiler.lint.removed_options import REMOVED, RENAMED
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.snapshots import weight
 from compiler.lint.written import option_place
@@ -39,4 +39,12 @@ def check(subject: Subject) -> Iterator[Hit]:
         if flags.find(setting.name) is None and setting.name in REMOVED:
             what = f"`{setting.name}` was removed; vLLM {flags.release} does not know it"
             why = "the engine refuses its whole command line and never starts"
-            yield Hit(option_place(subject, setting.name), what, why, REMOVED[setting.name], weight(subject), on_key=True)
+            place = option_place(subject, setting.name)
+            yield Hit(place, what, why, REMOVED[setting.name], weight(subject), on_key=True, edit=_edit(place, setting.name))
+
+
+def _edit(place: Place, name: str) -> Edit | None:
+    """The new name where the value stays as it is, or the end of an option that nothing took the place of."""
+    if name in RENAMED:
+        return Edit("rename", place, RENAMED[name])
+    return Edit("remove", place) if REMOVED[name].startswith("remove it") else None

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import Written, written_options
 
@@ -41,4 +41,5 @@ def check(subject: Subject) -> Iterator[Hit]:
             same = earlier.choice.value == written.choice.value
             what = f"`{written.key}` sets the same option as `{earlier.section}.{earlier.key}`"
             why = "the second one says nothing new" if same else "two values stand there, and only the second one is used"
-            yield Hit(written.place, what, why, "keep one of them", severity=Severity.WARNING if same else None, on_key=True)
+            edit = Edit("remove", written.place) if same else None
+            yield Hit(written.place, what, why, "keep one of them", severity=Severity.WARNING if same else None, on_key=True, edit=edit)

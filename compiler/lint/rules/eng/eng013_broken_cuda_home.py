@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -37,9 +37,6 @@ def check(subject: Subject) -> Iterator[Hit]:
         value = environment(subject, name)
         if value is not None and (":" in value or not value.startswith("/")):
             what = f"{name} is `{value}`, which is not one directory"
-            yield Hit(
-                environment_place(subject, name),
-                what,
-                "kernels that are compiled at start look for nvcc below it and fail",
-                "leave it unset",
-            )
+            place = environment_place(subject, name)
+            why = "kernels that are compiled at start look for nvcc below it and fail"
+            yield Hit(place, what, why, "leave it unset", edit=Edit("remove", place))

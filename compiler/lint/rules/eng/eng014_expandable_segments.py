@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -37,9 +37,7 @@ def check(subject: Subject) -> Iterator[Hit]:
         value = (environment(subject, name) or "").replace(" ", "").lower()
         if "expandable_segments:true" in value:
             what = f"{name} asks for expandable segments"
-            yield Hit(
-                environment_place(subject, name),
-                what,
-                "a rented container lacks CAP_SYS_PTRACE, and the engine dies with pidfd_getfd",
-                "remove it",
-            )
+            place = environment_place(subject, name)
+            why = "a rented container lacks CAP_SYS_PTRACE, and the engine dies with pidfd_getfd"
+            is_all = value == "expandable_segments:true"  # Other allocator settings beside it are for a person to keep or drop.
+            yield Hit(place, what, why, "remove it", edit=Edit("remove", place) if is_all else None)

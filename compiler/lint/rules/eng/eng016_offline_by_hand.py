@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -38,4 +38,5 @@ def check(subject: Subject) -> Iterator[Hit]:
         if value in ("1", "true", "yes", "on") and subject.specs.model.checkpoint.repo:
             kept = subject.plan.storage.network_volume_id is not None
             what, why = f"{name}={value} on a pod that must download its model", "a fresh pod finds no weights and never starts"
-            yield Hit(environment_place(subject, name), what, why, "remove it", severity=Severity.WARNING if kept else None)
+            place, severity = environment_place(subject, name), Severity.WARNING if kept else None
+            yield Hit(place, what, why, "remove it", severity=severity, edit=None if kept else Edit("remove", place))

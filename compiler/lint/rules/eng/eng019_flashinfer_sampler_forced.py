@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -39,4 +39,4 @@ def check(subject: Subject) -> Iterator[Hit]:
     if environment(subject, "VLLM_USE_FLASHINFER_SAMPLER") == "1":
         place = environment_place(subject, "VLLM_USE_FLASHINFER_SAMPLER")
         why = "it is compiled at the first start, has crashed a worker, and gained nothing where it was measured"
-        yield Hit(place, "the FlashInfer sampler is forced on", why, "set it to 0")
+        yield Hit(place, "the FlashInfer sampler is forced on", why, "set it to 0", edit=Edit("set", place, "0"))

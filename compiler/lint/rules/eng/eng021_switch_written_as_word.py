@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment_place
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -43,4 +43,5 @@ def check(subject: Subject) -> Iterator[Hit]:
         if number is not None and SWITCH.fullmatch(variable.name) and variable.name not in READ_AS_WORDS:
             what = f"{variable.name} is `{variable.value}`, and the engine reads a number"
             why = "it stops while it reads its variables, or takes the switch for off"
-            yield Hit(environment_place(subject, variable.name), what, why, f'write "{number}"')
+            place = environment_place(subject, variable.name)
+            yield Hit(place, what, why, f'write "{number}"', edit=Edit("set", place, number))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, shares_layers
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -37,6 +37,6 @@ def check(subject: Subject) -> Iterator[Hit]:
     is_set = environment(subject, "NCCL_P2P_DISABLE") == "1"
     if shares_layers(subject) and not subject.plan.hardware.peer_to_peer and is_set and "NCCL_P2P_DISABLE" not in in_file:
         what = "NCCL_P2P_DISABLE is not written to ~/.nccl.conf"
-        yield Hit(
-            subject.place("hardware", "nccl_conf"), what, "worker processes do not inherit it, and the pair hangs", "set nccl_conf: true"
-        )
+        place = subject.place("hardware", "nccl_conf")
+        why = "worker processes do not inherit it, and the pair hangs"
+        yield Hit(place, what, why, "set nccl_conf: true", edit=Edit("set", place, True))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="HWR008", name="driver-floor-too-low", severity=Severity.ERROR, traps=("cudart13-missing",))
@@ -36,4 +36,5 @@ def check(subject: Subject) -> Iterator[Hit]:
     if needed is not None and floor < needed:
         what = f"driver {floor} is accepted, and CUDA {subject.plan.engine.cuda} needs {needed}"
         why = "hosts between the two are not given cuda-compat, and torch finds their driver too old"
-        yield Hit(subject.place("hardware", "host", "min_driver"), what, why, f"set it to {needed}")
+        place = subject.place("hardware", "host", "min_driver")
+        yield Hit(place, what, why, f"set it to {needed}", edit=Edit("set", place, needed))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Place, Severity
 from compiler.lint.ignores import IgnoreUse
 from compiler.lint.rule import Hit, Rule
 
@@ -39,4 +39,5 @@ def check_entry(use: IgnoreUse) -> Iterator[Hit]:
             f"{use.code} is ignored but finds nothing here",
             "an entry that accepts nothing would hide the offence when it comes back",
             "remove the entry",
+            edit=Edit("remove", Place(use.place.path, use.place.route[:-1])),
         )

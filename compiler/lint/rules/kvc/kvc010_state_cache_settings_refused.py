@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
@@ -40,15 +40,16 @@ def check(subject: Subject) -> Iterator[Hit]:
     block, mode = subject.setting("mamba_block_size"), subject.setting("mamba_cache_mode")
     caching = subject.setting("enable_prefix_caching")
     chunks = [layer.chunk for layer in subject.specs.model.architecture.kv if layer.kind == "mamba2"]
+    unset = Edit("remove", subject.setting_place("mamba_block_size"))
     if block is not None and not caching:
         yield Hit(
             subject.setting_place("mamba_block_size"), "mamba_block_size is set and prefix caching is off",
-            "the engine refuses: the option only exists with prefix caching", "remove mamba_block_size",
+            "the engine refuses: the option only exists with prefix caching", "remove mamba_block_size", edit=unset,
         )  # fmt: skip
     if block is not None and mode == "all" and any(block % chunk for chunk in chunks):
         yield Hit(
             subject.setting_place("mamba_block_size"), f"mamba_block_size {block} is no multiple of the scan chunk {max(chunks)}",
-            "states are stored at the wrong places: silent corruption, then a dead engine", "remove mamba_block_size",
+            "states are stored at the wrong places: silent corruption, then a dead engine", "remove mamba_block_size", edit=unset,
         )  # fmt: skip
     if mode == "none" and caching:
         yield Hit(

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import is_hybrid
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -37,9 +37,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     store = subject.plan.kv_store
     block = subject.plan.memory.block_size
     if store is not None and is_hybrid(subject) and store.chunk_tokens != block:
-        yield Hit(
-            subject.place("profile", "kv_store", "chunk"),
-            f"LMCache chunks of {store.chunk_tokens:,} tokens, and the engine's blocks are {block:,}",
-            "states can be restored only at block boundaries",
-            f"set kv_store.chunk to {block}",
-        )
+        place = subject.place("profile", "kv_store", "chunk")
+        what = f"LMCache chunks of {store.chunk_tokens:,} tokens, and the engine's blocks are {block:,}"
+        why = "states can be restored only at block boundaries"
+        yield Hit(place, what, why, f"set kv_store.chunk to {block}", edit=Edit("set", place, block))

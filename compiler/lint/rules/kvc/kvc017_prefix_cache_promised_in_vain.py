@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="KVC017", name="prefix-cache-promised-in-vain", severity=Severity.WARNING, traps=("kimi-no-prefix-cache",))
@@ -34,9 +34,11 @@ RULE = Rule(code="KVC017", name="prefix-cache-promised-in-vain", severity=Severi
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when the promise cannot be kept."""
     if subject.setting("enable_prefix_caching") is True and not subject.specs.model.architecture.prefix_caching:
+        place = subject.setting_place("enable_prefix_caching")
         yield Hit(
-            subject.setting_place("enable_prefix_caching"),
+            place,
             f"prefix caching is on, but {subject.plan.model.slug} has no prefixes that the engine can keep",
             "every turn reads its whole history again, whatever the setting says",
             "remove enable_prefix_caching",
+            edit=Edit("remove", place),
         )

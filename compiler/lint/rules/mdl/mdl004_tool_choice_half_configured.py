@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="MDL004", name="tool-choice-half-configured", severity=Severity.ERROR, refusal=True)
@@ -43,5 +43,5 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(
             subject.setting_place("tool_call_parser"), "a tool parser without automatic tool choice",
             "requests that carry tools are answered with an error", "set enable_auto_tool_choice to true",
-            severity=Severity.WARNING,
+            severity=Severity.WARNING, edit=Edit("set", subject.setting_place("enable_auto_tool_choice"), True),
         )  # fmt: skip

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="MDL013", name="host-memory-too-small", severity=Severity.ERROR, traps=("ple-offload-required",))
@@ -39,7 +39,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     asked = subject.specs.profile.deploy.min_ram_gb
     if asked is not None and asked * 1_000_000_000 < need:
         what = f"{asked} GB of host memory are asked for, the model needs {need / 1e9:.0f}"
-        yield Hit(subject.place("profile", "deploy", "min_ram_gb"), what, "the engine is killed while it loads", "remove min_ram_gb")
+        place = subject.place("profile", "deploy", "min_ram_gb")
+        yield Hit(place, what, "the engine is killed while it loads", "remove min_ram_gb", edit=Edit("remove", place))
     if have is not None and have < need:
         what = f"the host has {have / 1e9:.0f} GB of memory, the model needs {need / 1e9:.0f}"
         yield Hit(subject.place("hardware", "host", "ram"), what, "the engine is killed while it loads", "choose a larger host")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import option_place
 
@@ -34,4 +34,4 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit when it is off."""
     if subject.setting("enable_prompt_tokens_details") is not True:
         place = option_place(subject, "enable_prompt_tokens_details")
-        yield Hit(place, "cached prompt tokens are not reported", "clients see a cache rate of zero", "remove the setting")
+        yield Hit(place, "cached prompt tokens are not reported", "clients see a cache rate of zero", "remove the setting", edit=Edit("remove", place))

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
@@ -44,4 +44,5 @@ def check(subject: Subject) -> Iterator[Hit]:
     )
     for name, applies, why in idle:
         if applies:
-            yield Hit(subject.setting_place(name), f"{name} {subject.setting(name)} changes nothing", why, f"remove {name}")
+            place = subject.setting_place(name)
+            yield Hit(place, f"{name} {subject.setting(name)} changes nothing", why, f"remove {name}", edit=Edit("remove", place))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, environment_place, uses_marlin
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -39,9 +39,5 @@ def check(subject: Subject) -> Iterator[Hit]:
     for name in VARIABLES:
         value = environment(subject, name)
         if value and uses_marlin(subject):
-            yield Hit(
-                environment_place(subject, name),
-                f"{name}={value} with Marlin kernels",
-                "starts failed with allocator settings under Marlin",
-                f"unset {name}",
-            )
+            place, what = environment_place(subject, name), f"{name}={value} with Marlin kernels"
+            yield Hit(place, what, "starts failed with allocator settings under Marlin", f"unset {name}", edit=Edit("remove", place))

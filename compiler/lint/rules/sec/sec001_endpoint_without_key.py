@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="SEC001", name="endpoint-without-key", severity=Severity.ERROR, traps=("apt-incident",))
@@ -40,10 +40,6 @@ def check(subject: Subject) -> Iterator[Hit]:
             else "everybody who reaches this machine can use it"
         )
         severity = None if is_public else Severity.INFO
-        yield Hit(
-            subject.place("profile", "bridge", "require_key"),
-            "the endpoint asks for no key",
-            why,
-            "set require_key: true",
-            severity=severity,
-        )
+        place = subject.place("profile", "bridge", "require_key")
+        edit = Edit("set", place, True) if is_public else None
+        yield Hit(place, "the endpoint asks for no key", why, "set require_key: true", severity=severity, edit=edit)

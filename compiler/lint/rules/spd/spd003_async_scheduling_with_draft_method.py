@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import mapping, speculates, speculation_method
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -45,12 +45,10 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     method = speculation_method(subject)
     if method not in SUPPORTED:
-        yield Hit(
-            subject.setting_place("async_scheduling"),
-            f"async scheduling is forced on with {method} speculation",
-            "the engine refuses the pair",
-            "leave async_scheduling unset, or turn speculation off",
-        )
+        place = subject.setting_place("async_scheduling")
+        what = f"async scheduling is forced on with {method} speculation"
+        fix = "leave async_scheduling unset, or turn speculation off"
+        yield Hit(place, what, "the engine refuses the pair", fix, edit=Edit("remove", place))
     if mapping(subject, "speculative_config").get("disable_padded_drafter_batch"):
         yield Hit(
             subject.setting_place("async_scheduling"),

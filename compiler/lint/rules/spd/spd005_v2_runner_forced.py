@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics import Edit, Severity
 from compiler.lint.facts import environment, environment_place, speculation_method
 from compiler.lint.rule import Hit, Rule, Subject
 
@@ -48,7 +48,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     if forced == "1":
         for name in lacking:
             what = f"{VARIABLE}=1 with {name}"
-            yield Hit(environment_place(subject, VARIABLE), what, "the V2 runner does not support it, and the engine refuses", "unset it")
+            place = environment_place(subject, VARIABLE)
+            yield Hit(place, what, "the V2 runner does not support it, and the engine refuses", "unset it", edit=Edit("remove", place))
     elif forced == "0" and method == "dspark":
         what = f"{VARIABLE}=0 with a DSpark draft"
         yield Hit(environment_place(subject, VARIABLE), what, "DSpark exists only in the V2 runner", "unset it, or drop the draft")
