@@ -25,9 +25,21 @@ if TYPE_CHECKING:  # A build must not wait for what reads other people's command
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,50}")  # Short enough for `-hardware` behind it.
 
 Command = Annotated[str | None, typer.Option("--command", help="A command that starts vLLM, as you would type it.", show_default=False)]
-File = Annotated[Path | None, typer.Option("--file", help="A shell script, a Docker Compose file or a Kubernetes manifest.", show_default=False)]
-Hardware = Annotated[str | None, typer.Option("--hardware", help="The card that a command runs on, as a hardware spec names it (podwright list hardware).", show_default=False)]
-Engine = Annotated[str | None, typer.Option("--engine", help="The release that a command runs, as an engine spec names it. Absent: by the image's tag.", show_default=False)]
+File = Annotated[
+    Path | None, typer.Option("--file", help="A shell script, a Docker Compose file or a Kubernetes manifest.", show_default=False)
+]
+Hardware = Annotated[
+    str | None,
+    typer.Option(
+        "--hardware", help="The card that a command runs on, as a hardware spec names it (podwright list hardware).", show_default=False
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", help="The release that a command runs, as an engine spec names it. Absent: by the image's tag.", show_default=False
+    ),
+]
 
 
 def lint(
@@ -56,10 +68,10 @@ def lint(
         if profiles or fix:
             raise typer.BadParameter("is for specs; a command or a file is only looked at", param_hint="--fix" if fix else "PROFILES")
         store = spec_store(specs, only_specs)
-        raise typer.Exit(_judge(_read(command, file), store, _named(store, "hardware", hardware), _named(store, "engine", engine), strict, verbose, as_json))
-    for option, value in (("--hardware", hardware), ("--engine", engine)):
-        if value is not None:
-            raise typer.BadParameter("goes with --command or --file; a profile names its own", param_hint=option)
+        card, release = _named(store, "hardware", hardware), _named(store, "engine", engine)
+        raise typer.Exit(_judge(_read(command, file), store, card, release, strict, verbose, as_json))
+    if hardware is not None or engine is not None:
+        raise typer.BadParameter("goes with --command or --file; a profile names its own", param_hint="--hardware" if hardware else "--engine")
     store = spec_store(specs, only_specs)
     chosen = profiles or own_profiles(store, specs)
     found = _finder(profiles, chosen, specs)
@@ -133,7 +145,16 @@ def _finder(profiles: Sequence[str] | None, chosen: Sequence[str], specs: Sequen
     return found
 
 
-def _print_lint(store: SpecStore, diagnostics: list[Diagnostic], changes: dict[Path, tuple[str, str]], count: int, fix: bool, strict: bool, verbose: bool, as_json: bool) -> int:
+def _print_lint(
+    store: SpecStore,
+    diagnostics: list[Diagnostic],
+    changes: dict[Path, tuple[str, str]],
+    count: int,
+    fix: bool,
+    strict: bool,
+    verbose: bool,
+    as_json: bool,
+) -> int:
     from compiler.fixing import diff
 
     code = Exit.REFUSED if stops(diagnostics, strict) else Exit.OK
@@ -159,12 +180,16 @@ def _judge(read: Read, store: SpecStore, hardware: str | None, engine: str | Non
     diagnostics = list(dict.fromkeys([*read.problems, *(d for result in results for d in result.diagnostics)]))
     code = Exit.REFUSED if stops(diagnostics, strict) else Exit.OK
     if as_json:
-        print_json({"ok": code == Exit.OK, "findings": json_findings(diagnostics, store), "launches": [_json(result) for result in results]})
+        print_json(
+            {"ok": code == Exit.OK, "findings": json_findings(diagnostics, store), "launches": [_json(result) for result in results]}
+        )
         return code
     print_findings(diagnostics, store, least=Severity.INFO if verbose else Severity.WARNING)
     for result in results:
         d = result.described
-        print(f"{d.launch.name or 'command'}: {d.release.said}; model {d.model or 'not known here'}; card {d.hardware or 'not known'}; {result.looked} rules judged")
+        print(
+            f"{d.launch.name or 'command'}: {d.release.said}; model {d.model or 'not known here'}; card {d.hardware or 'not known'}; {result.looked} rules judged"
+        )
         line = not_judged(result)
         if line is not None:
             print(line)
@@ -205,7 +230,10 @@ def _one(read: Read, service: str | None) -> Launch | None:
     if service is not None:
         named = [launch for launch in read.launches if launch.name == service]
         if len(named) != 1 and read.launches:
-            raise typer.BadParameter(f"starts no engine; these do: {', '.join(launch.name or '(a plain command)' for launch in read.launches)}", param_hint="--service")
+            raise typer.BadParameter(
+                f"starts no engine; these do: {', '.join(launch.name or '(a plain command)' for launch in read.launches)}",
+                param_hint="--service",
+            )
         return named[0] if named else None
     if len(read.launches) > 1:
         names = [launch.name for launch in read.launches]

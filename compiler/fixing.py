@@ -13,7 +13,9 @@ from compiler.load import SpecStore, data_root, edited
 PASSES = 8  # A change may bring up another; rules that undo each other must still come to an end.
 
 
-def fixed(found: Callable[[SpecStore], Sequence[Diagnostic]], roots: Sequence[Path]) -> tuple[SpecStore, list[Diagnostic], dict[Path, tuple[str, str]]]:
+def fixed(
+    found: Callable[[SpecStore], Sequence[Diagnostic]], roots: Sequence[Path]
+) -> tuple[SpecStore, list[Diagnostic], dict[Path, tuple[str, str]]]:
     """Lints with `found`, makes each edit that its findings carry, and lints again until nothing changes.
 
     Gives the store of the last look, its findings, and each changed file with its text before and after. A file is written

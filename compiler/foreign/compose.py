@@ -10,7 +10,9 @@ from compiler.foreign.shell import Shell
 from compiler.foreign.source import Piece, Source, Word
 from compiler.foreign.yaml_tree import Tree
 
-_VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|(?P<named>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<how>:?[-+?])(?P<other>[^{}]*))?\})")
+_VARIABLE = re.compile(
+    r"\$(?:(?P<escaped>\$)|(?P<named>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<how>:?[-+?])(?P<other>[^{}]*))?\})"
+)
 
 
 def is_compose(tree: Tree) -> bool:

@@ -24,8 +24,31 @@ _OF_PROFILES = frozenset({
     "MEM005", "MEM007", "MDL009", "SPD002", "SPD013",
 })  # fmt: skip
 _POD = ("image", "network", "storage", "bridge", "watchdog", "deploy", "client")
-_PROFILE_KNOWN = frozenset({"model", "hardware", "engine", "workload", "settings", "engine_args", "env", "speculation", "images", "yarn_factor", "swap", "kv_store", "names", "ignore"})
-FACTS = {"model": "the model's spec", "card": "the card (--hardware)", "release": "the release's own spec", "variable": "the value of a variable", "pod": "a pod of the product"}
+_PROFILE_KNOWN = frozenset(
+    {
+        "model",
+        "hardware",
+        "engine",
+        "workload",
+        "settings",
+        "engine_args",
+        "env",
+        "speculation",
+        "images",
+        "yarn_factor",
+        "swap",
+        "kv_store",
+        "names",
+        "ignore",
+    }
+)
+FACTS = {
+    "model": "the model's spec",
+    "card": "the card (--hardware)",
+    "release": "the release's own spec",
+    "variable": "the value of a variable",
+    "pod": "a pod of the product",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def kubernetes_launches(source: Source, tree: Tree) -> list[Launch]:
 
 
 def _containers(tree: Tree) -> Iterator[Tree]:
-    """Containers at any depth: a Deployment, a StatefulSet, a Job, a Pod, a List and most own kinds of operators have them below `containers`."""
+    """Containers at any depth: a Deployment, a Job, a Pod, a List and most kinds of operators have them below `containers`."""
     containers = tree.get("containers")
     if containers is not None and containers.is_list:
         yield from containers.elements()

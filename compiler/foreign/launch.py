@@ -50,7 +50,13 @@ def launches_in(source: Source, piece: Piece, scope: Scope | None = None) -> tup
 
 
 def launch_of(
-    source: Source, command: Sequence[Word], *, exported: Mapping[str, Word] | None = None, image: Word | None = None, name: str = "", depth: int = 0
+    source: Source,
+    command: Sequence[Word],
+    *,
+    exported: Mapping[str, Word] | None = None,
+    image: Word | None = None,
+    name: str = "",
+    depth: int = 0,
 ) -> Launch | None:
     """The start of an engine that a command is or wraps; None when it is something else."""
     words = list(command)
@@ -63,7 +69,10 @@ def launch_of(
     nested = _script(words)
     if nested is not None:
         shell = Shell(source, nested.piece, Scope({key: [word] for key, word in env.items() if not word.unknown}))
-        inner = [launch_of(source, c, exported={**env, **shell.scope.exported}, image=image, name=name, depth=depth + 1) for c in shell.commands()]
+        inner = [
+            launch_of(source, c, exported={**env, **shell.scope.exported}, image=image, name=name, depth=depth + 1)
+            for c in shell.commands()
+        ]
         return next((found for found in inner if found is not None), None)
     start = engine_words(words)
     if start is None:
@@ -81,7 +90,15 @@ def engine_words(words: Sequence[Word]) -> int | None:
     return None
 
 
-def in_image(source: Source, image: Word | None, entrypoint: Sequence[Word], arguments: Sequence[Word], env: Mapping[str, Word], name: str, depth: int = 0) -> Launch | None:
+def in_image(
+    source: Source,
+    image: Word | None,
+    entrypoint: Sequence[Word],
+    arguments: Sequence[Word],
+    env: Mapping[str, Word],
+    name: str,
+    depth: int = 0,
+) -> Launch | None:
     """The start of an engine in a container. An image of vLLM without an entrypoint of its own runs `vllm serve`."""
     words = [*entrypoint, *arguments]
     found = launch_of(source, words, exported=env, image=image, name=name, depth=depth + 1)
@@ -158,4 +175,3 @@ def _option(words: Sequence[Word], i: int) -> tuple[str, Word | None, int]:
                 return f"-{letter}", rest.cut(1) if rest.text.startswith("=") else rest, 1
             return f"-{letter}", words[i + 1] if i + 1 < len(words) else None, 2
     return text, None, 1
-

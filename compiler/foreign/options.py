@@ -81,7 +81,14 @@ class _Parser:
         values = [inline] if inline is not None else self._following(words, at, flag)
         if not values:
             what = f"`{name}` has no value"
-            self._problem("CMD007", Severity.ERROR, what, "The engine refuses its whole command line: expected an argument.", "Write its value after it.", words[at].span)
+            self._problem(
+                "CMD007",
+                Severity.ERROR,
+                what,
+                "The engine refuses its whole command line: expected an argument.",
+                "Write its value after it.",
+                words[at].span,
+            )
             return 1
         if dot:
             self._nested(flag, path, values[-1], words[at])
@@ -121,15 +128,30 @@ class _Parser:
         flag = self.flags.flags.get(dest)
         if dest in self.options and not (flag is not None and flag.kind == "append"):
             what = f"`{_dashed(_split(word)[0])}` is given twice"
-            self._problem("CMD008", Severity.WARNING, what, "The last one counts; the first, which a reader may believe, does nothing.", "Keep one of them.", word.span)
+            self._problem(
+                "CMD008",
+                Severity.WARNING,
+                what,
+                "The last one counts; the first, which a reader may believe, does nothing.",
+                "Keep one of them.",
+                word.span,
+            )
         elif dest in self.options and isinstance(value, tuple):
             value = (*self.options[dest].value, *value)
         unknown = tuple(name for w in values for name in w.unknown)
-        span = Span(values[0].span.start, values[-1].span.end) if values and values[0].span.start <= values[-1].span.end else values[0].span if values else word.span
+        span = (
+            Span(values[0].span.start, values[-1].span.end)
+            if values and values[0].span.start <= values[-1].span.end
+            else values[0].span
+            if values
+            else word.span
+        )
         self.options[dest] = Option(dest, value, span, word.span, known, unknown)
         if unknown:
             what = f"the value of `{dest}` is not known here: {', '.join(unknown)} is not set"
-            self._problem("CMD005", Severity.WARNING, what, _WHY_UNKNOWN, "Write the value, or give the variable a default: ${X:-value}.", span)
+            self._problem(
+                "CMD005", Severity.WARNING, what, _WHY_UNKNOWN, "Write the value, or give the variable a default: ${X:-value}.", span
+            )
         return 1
 
     def _nested(self, flag: Flag, path: str, value: Word, word: Word) -> None:
@@ -142,7 +164,9 @@ class _Parser:
             inner[key] = dict(inner[key]) if isinstance(inner.get(key), dict) else {}
             inner = inner[key]
         inner[keys[-1]] = _plain(value.text)
-        self.options[flag.dest] = Option(flag.dest, config, value.span, word.span, True, (*(earlier.unknown if earlier else ()), *value.unknown))
+        self.options[flag.dest] = Option(
+            flag.dest, config, value.span, word.span, True, (*(earlier.unknown if earlier else ()), *value.unknown)
+        )
 
     def _stray(self, word: Word) -> None:
         if word.unknown:
@@ -150,7 +174,14 @@ class _Parser:
             self._problem("CMD005", Severity.WARNING, what, _WHY_UNKNOWN, "Write what it holds.", word.span)
             return
         what = f"`{word.text[:60]}` belongs to no option"
-        self._problem("CMD006", Severity.ERROR, what, "The engine refuses its whole command line: unrecognized arguments.", "Remove it, or quote the value that it is part of.", word.span)
+        self._problem(
+            "CMD006",
+            Severity.ERROR,
+            what,
+            "The engine refuses its whole command line: unrecognized arguments.",
+            "Remove it, or quote the value that it is part of.",
+            word.span,
+        )
 
     def _problem(self, code: str, severity: Severity, what: str, why: str, fix: str, span: Span) -> None:
         self.problems.append(self.launch.source.finding(code, severity, what, why, fix, span))

@@ -49,14 +49,28 @@ def read_file(file: Path) -> Read:
         found += compose_launches(source, tree) if is_compose(tree) else kubernetes_launches(source, tree) if is_kubernetes(tree) else []
     if trees and not any(is_compose(tree) or is_kubernetes(tree) for tree in trees):
         what = "YAML without `services` and without `apiVersion`: neither a Compose file nor a Kubernetes manifest"
-        problems = [source.finding("CMD003", Severity.ERROR, what, "Nothing in it can be judged.", "Give the file that starts the engine, or the command with --command.", Span(0, 1))]
+        problems = [
+            source.finding(
+                "CMD003",
+                Severity.ERROR,
+                what,
+                "Nothing in it can be judged.",
+                "Give the file that starts the engine, or the command with --command.",
+                Span(0, 1),
+            )
+        ]
     return _read(source, found, problems)
 
 
 def _read(source: Source, launches: list[Launch], problems: list[Diagnostic]) -> Read:
     if not launches and not any(d.is_error for d in problems):
         fix = "Give the whole command, for instance: vllm serve ORG/MODEL --max-model-len 32768"
-        problems = [*problems, source.finding("CMD003", Severity.ERROR, _NONE, "Nothing in it can be judged.", fix, Span(0, max(1, len(source.text.split("\n")[0]))))]
+        problems = [
+            *problems,
+            source.finding(
+                "CMD003", Severity.ERROR, _NONE, "Nothing in it can be judged.", fix, Span(0, max(1, len(source.text.split("\n")[0])))
+            ),
+        ]
     # After an open quote nobody knows which words belong to which option.
     is_whole = not any(d.is_error for d in problems)
     return Read(source, tuple(launches) if is_whole else (), tuple(problems))
@@ -71,7 +85,17 @@ def _loaded(file: Path) -> tuple[Source, Diagnostic | None]:
     empty = Source(file.as_posix(), "")
 
     def refused(what: str) -> tuple[Source, Diagnostic]:
-        return empty, dataclasses.replace(empty.finding("CMD001", Severity.ERROR, what, "Nothing in it can be judged.", "Give a script, a Compose file or a Kubernetes manifest, as UTF-8 text.", Span(0, 1)), position=None)
+        return empty, dataclasses.replace(
+            empty.finding(
+                "CMD001",
+                Severity.ERROR,
+                what,
+                "Nothing in it can be judged.",
+                "Give a script, a Compose file or a Kubernetes manifest, as UTF-8 text.",
+                Span(0, 1),
+            ),
+            position=None,
+        )
 
     try:
         if not file.is_file():

@@ -22,7 +22,7 @@ _BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[@*]\])?(?:(:?[-=+?])(.*))?$",
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "{", "}", "!", "time", "exec"})
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "local"})
-_IN_QUOTES = "$`\"\\\n"
+_IN_QUOTES = '$`"\\\n'
 MAX_DEPTH = 16  # Of defaults within defaults, and of arrays within arrays: no script that people write comes near it.
 
 
@@ -86,7 +86,9 @@ class Shell:
             return
         span = self._span(self.begun, self.at)
         if self.places and not any(span.start <= place < span.end for place in self.places):
-            span = Span(min(self.places), max(self.places) + 1)  # All of it comes from a variable: where that was set is where it is changed.
+            span = Span(
+                min(self.places), max(self.places) + 1
+            )  # All of it comes from a variable: where that was set is where it is changed.
         word = Word(Piece("".join(self.chars), tuple(self.places)), span, tuple(dict.fromkeys(self.unknown)))
         if not self.drops_next:
             self.words.append(word)
@@ -165,7 +167,16 @@ class Shell:
     def _unbalanced(self, quote: str) -> None:
         why = "A shell waits for the rest, or takes the next lines for part of this word."
         span = self._span(self.at, self.at + 1)
-        self.problems.append(self.source.finding("CMD002", Severity.ERROR, f"the quote {quote} is never closed", why, "Close it, or escape it where the character itself is meant.", span))
+        self.problems.append(
+            self.source.finding(
+                "CMD002",
+                Severity.ERROR,
+                f"the quote {quote} is never closed",
+                why,
+                "Close it, or escape it where the character itself is meant.",
+                span,
+            )
+        )
         self.chars, self.places, self.begun = [], [], None
         self.at = len(self.text)
 

@@ -23,7 +23,9 @@ from compiler.schema.specset import SpecSet
 
 _TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-LARGE_CARD_MIB = 70 * 1024  # From this size on the engine's server takes wider steps and more sequences, the A100 excepted (its get_batch_defaults).
+LARGE_CARD_MIB = (
+    70 * 1024
+)  # From this size on the engine's server takes wider steps and more sequences, the A100 excepted (its get_batch_defaults).
 WIDE, NARROW = {"max_num_batched_tokens": 8192, "max_num_seqs": 1024}, {"max_num_batched_tokens": 2048, "max_num_seqs": 256}
 # What the product decides where nobody did, and an engine started by hand does not.
 _SILENT = (
@@ -133,7 +135,16 @@ def _specset(launch: Launch, read: Arguments, release: Release, store: SpecStore
     args = {dest: {"value": clean(o.value)} for dest, o in read.options.items() if not o.unknown}
     env = {name: {"value": clean(word.text)} for name, word in launch.env.items() if _NAME.fullmatch(name) and not word.unknown}
     profile = ProfileSpec.model_validate(
-        {"kind": "profile", "summary": "Read from a command.", "target": "docker", "model": model, "hardware": hardware, "engine": release.name, "engine_args": args, "env": env}
+        {
+            "kind": "profile",
+            "summary": "Read from a command.",
+            "target": "docker",
+            "model": model,
+            "hardware": hardware,
+            "engine": release.name,
+            "engine_args": args,
+            "env": env,
+        }
     )
     model_spec = store.spec("model", model)[0] if model else ModelSpec.model_validate(_STUB_MODEL)
     hardware_spec = store.spec("hardware", hardware)[0] if hardware else HardwareSpec.model_validate(_STUB_HARDWARE)
@@ -142,7 +153,13 @@ def _specset(launch: Launch, read: Arguments, release: Release, store: SpecStore
     is_plain = launch.image is not None and launch.image.text.startswith("vllm/vllm-openai")
     mended: dict[str, Any] = {"list_patches": (), **({"engine_patches": ()} if is_plain else {})}
     bare: dict[str, Any] = {"engine": EngineSettings.model_validate({}), "env": {}}
-    paths = {"profile": launch.source.path, "model": logical("model", model or ""), "hardware": logical("hardware", hardware or ""), "engine": logical("engine", release.name), "lock": ""}
+    paths = {
+        "profile": launch.source.path,
+        "model": logical("model", model or ""),
+        "hardware": logical("hardware", hardware or ""),
+        "engine": logical("engine", release.name),
+        "lock": "",
+    }
     return SpecSet(
         "command", profile, model_spec.model_copy(update={**bare, **mended, "engine_args": {}}), hardware_spec.model_copy(update=bare), release.engine.model_copy(update={"env": {}}),
         release.flags, LockSpec.model_validate({}), (), {}, paths, {}, (), None,  # type: ignore[arg-type]  # All five kinds are there.
@@ -154,10 +171,23 @@ def _problems(launch: Launch, read: Arguments, release: Release) -> list[Diagnos
     found = []
     if read.model is None:
         why = "The engine then serves its own small default model, or refuses."
-        found.append(launch.source.finding("CMD004", Severity.WARNING, "no model is named", why, "Name it after `serve`, as ORG/MODEL or as a folder.", launch.span))
+        found.append(
+            launch.source.finding(
+                "CMD004", Severity.WARNING, "no model is named", why, "Name it after `serve`, as ORG/MODEL or as a folder.", launch.span
+            )
+        )
     config = read.options.get("config")
     if config is not None:
-        found.append(launch.source.finding("CMD005", Severity.WARNING, f"options in `{config.value}` are not read", "What stands there is not judged.", "Write them on the command line to have them judged.", config.span))
+        found.append(
+            launch.source.finding(
+                "CMD005",
+                Severity.WARNING,
+                f"options in `{config.value}` are not read",
+                "What stands there is not judged.",
+                "Write them on the command line to have them judged.",
+                config.span,
+            )
+        )
     return found
 
 

@@ -101,7 +101,9 @@ class _Profile:
 
     def _left_out(self, dest: str, why: str, o: Option) -> None:
         self.comments.append(f"{dest}: {why}")
-        self._finding(f"`{dest}` is not taken over", f"A profile has no place for it: {why}.", "Nothing, unless you counted on its value.", o)
+        self._finding(
+            f"`{dest}` is not taken over", f"A profile has no place for it: {why}.", "Nothing, unless you counted on its value.", o
+        )
 
     def _finding(self, what: str, why: str, fix: str, at: Option | Word) -> None:
         self.findings.append(self.d.launch.source.finding("CMD009", Severity.INFO, what, why, fix, at.span))
@@ -124,7 +126,11 @@ class _Profile:
             *(["names:", *(f"  - {{name: {scalar(n)}}}" for n in self.names)] if self.names else []),
             *(["bridge:", f"  port: {self.port}  # where clients reached the engine"] if self.port else []),
             *_section("env", self.env),
-            *(["secrets:", *(f"  - {{env: {name}, purpose: the imported command had it}}" for name in self.secrets)] if self.secrets else []),
+            *(
+                ["secrets:", *(f"  - {{env: {name}, purpose: the imported command had it}}" for name in self.secrets)]
+                if self.secrets
+                else []
+            ),
         ]
         return "\n".join(lines) + "\n"
 
@@ -146,7 +152,10 @@ def imported(described: Described, name: str) -> Imported:
         findings.append(_stub(described, "hardware", path, "nvidia-smi; or give --hardware"))
     if not described.release.exact:
         what = f"the profile names {described.release.name}: {described.release.said}"
-        why, fix = "Another release has other options and other faults.", "Describe the release with `podwright new engine`, or take the one that is named."
+        why, fix = (
+            "Another release has other options and other faults.",
+            "Describe the release with `podwright new engine`, or take the one that is named.",
+        )
         findings.append(described.launch.source.finding("CMD009", Severity.WARNING, what, why, fix, described.launch.span))
     path, _ = new_spec("profile", name)
     files[path] = profile.text(model, hardware)
@@ -169,7 +178,14 @@ def _model_stub(text: str, slug: str, d: Described) -> str:
 def _stub(d: Described, kind: str, path: str, where: str) -> Diagnostic:
     span = d.arguments.model.span if d.arguments.model is not None else d.launch.span
     what = f"no spec describes the {kind}: {path} is a stub with another one's numbers"
-    return d.launch.source.finding("CMD009", Severity.WARNING, what, "Memory, and every rule that asks for it, are judged by those numbers.", f"Fill it in, from {where}.", span)
+    return d.launch.source.finding(
+        "CMD009",
+        Severity.WARNING,
+        what,
+        "Memory, and every rule that asks for it, are judged by those numbers.",
+        f"Fill it in, from {where}.",
+        span,
+    )
 
 
 def _section(name: str, values: Mapping[str, Any]) -> list[str]:

@@ -77,7 +77,7 @@ class Tree:
         return [Tree(self.source, node) for node in self.node.value] if isinstance(self.node, yaml.SequenceNode) else []
 
     def piece(self) -> Piece:
-        """A scalar's characters, each with its place: found one after the other in the source, as YAML leaves out only white space and escapes."""
+        """A scalar's characters, each with its place: found in turn, as YAML leaves out of the source only white space and escapes."""
         value = self.text or ""
         at, end = self.node.start_mark.index, max(self.node.end_mark.index, self.node.start_mark.index + 1)
         if isinstance(self.node, yaml.ScalarNode) and self.node.style in ("|", ">"):
@@ -104,7 +104,11 @@ def documents(source: Source) -> tuple[list[Tree], list[Diagnostic]]:
         return [], [_not_yaml(source, error)]
     if sum(_size(node, MAX_NODES) for node in nodes) >= MAX_NODES:
         what = f"more than {MAX_NODES:,} nodes once its aliases are followed"
-        return [], [source.finding("CMD001", Severity.ERROR, what, "Reading it could exhaust memory.", "Give the part that starts the engine.", Span(0, 1))]
+        return [], [
+            source.finding(
+                "CMD001", Severity.ERROR, what, "Reading it could exhaust memory.", "Give the part that starts the engine.", Span(0, 1)
+            )
+        ]
     return [Tree(source, node) for node in nodes], []
 
 
@@ -112,7 +116,14 @@ def _not_yaml(source: Source, error: Exception) -> Diagnostic:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     at = min(mark.index, max(0, len(source.text) - 1)) if mark else 0
     what = f"not valid YAML: {shown(str(getattr(error, 'problem', None) or 'it cannot be read'), 120)}"
-    return source.finding("CMD001", Severity.ERROR, what, "The file cannot be read at all.", "Mend it, or give the command itself with --command.", Span(at, at + 1))
+    return source.finding(
+        "CMD001",
+        Severity.ERROR,
+        what,
+        "The file cannot be read at all.",
+        "Mend it, or give the command itself with --command.",
+        Span(at, at + 1),
+    )
 
 
 def _size(root: yaml.Node, limit: int) -> int:

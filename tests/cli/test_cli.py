@@ -21,7 +21,7 @@ from tests.support import ROOT, SPECS
 
 CHILD = "kind: profile\nsummary: A test.\nextends: nemotron-ada\n"
 COMMANDS = (
-    (), ("build",), ("lint",), ("plan",), ("explain",), ("list",), ("schema",), ("init",), ("new",), ("lock",), ("image",), ("docs",),
+    (), ("build",), ("lint",), ("import",), ("plan",), ("explain",), ("list",), ("schema",), ("init",), ("new",), ("lock",), ("image",), ("docs",),
     ("deploy",), ("wait",), ("status",), ("logs",), ("stop",), ("start",), ("restart",), ("terminate",), ("stock",), ("cost",), ("sweep",),
     ("engine",), ("engine", "list"), ("engine", "flag"), ("engine", "diff"), ("engine", "snapshot"),
 )  # fmt: skip
