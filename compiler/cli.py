@@ -27,6 +27,7 @@ from compiler.cli_lint import import_command, lint
 from compiler.cli_local import local
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
 from compiler.cli_publish import register as register_publish
+from compiler.cli_verify import verify
 from compiler.command_support import (
     Exit,
     chosen_profiles,
@@ -57,6 +58,7 @@ app.command()(lint)
 app.command("import")(import_command)
 app.command()(local)
 app.command()(connect)
+app.command()(verify)
 register_deploy(app)
 register_publish(app)
 

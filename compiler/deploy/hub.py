@@ -104,9 +104,12 @@ class HubClient:
 
     def file_sha256(self, repo: str, file: str, revision: str) -> str:
         """Hexadecimal sha256 of one small file at a commit."""
+        return hashlib.sha256(self.file(repo, file, revision)).hexdigest()
+
+    def file(self, repo: str, file: str, revision: str) -> bytes:
+        """One small file at a commit or branch."""
         url = f"{self.endpoint}/{repo}/resolve/{revision}/{quote(file)}"
-        content = self._asked(f"{repo}/{file}", lambda: self._get(url))
-        return hashlib.sha256(content).hexdigest()
+        return self._asked(f"{repo}/{file}", lambda: self._get(url))
 
     def _get(self, url: str) -> bytes:
         """The body of one answer."""

@@ -1,0 +1,141 @@
+"""A release's answer beside the plan: rows, each the same, different (a fault of the plan) or only told."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from compiler.units import GIB
+from compiler.verify.asking import Answer
+from compiler.verify.question import Subject
+
+Verdict = Literal["same", "differs", "told"]
+# What the planner promises for numbers that have a closed form (docs/memory.md).
+CLOSE = 0.01
+# The engine loads more than parameters (scales, buffers), and specs state sizes that were measured on disk.
+WEIGHTS_CLOSE = 0.02
+# Settings of which the engine may silently make something else.
+SETTINGS = (
+    "enable_prefix_caching", "async_scheduling", "mamba_cache_mode", "enable_chunked_prefill", "enable_expert_parallel", "pipeline_parallel_size", "gpu_memory_utilization",
+)  # fmt: skip
+KERNELS = ("marlin", "machete", "humming", "cutlass")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that was compared. `planned` is None where the plan says nothing; `why` is there for a difference."""
+
+    name: str
+    planned: Any
+    engine: Any
+    verdict: Verdict
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """A flat mapping."""
+        return dataclasses.asdict(self)
+
+
+def compared(subject: Subject, answer: Answer, is_own_config: bool) -> list[Row]:
+    """Every row for one engine that was accepted as far as the answer goes."""
+    rows = [*_configuration(subject, answer.resolved)]
+    for rank in answer.ranks:
+        rows += _rank(subject, rank, is_own_config, "" if len(answer.ranks) == 1 else f" of rank {rank['rank']}")
+    if len(answer.ranks) > 1:
+        unlike = [rank["rank"] for rank in answer.ranks if _layout(rank) != _layout(answer.ranks[0])]
+        rows.append(_row("ranks unlike rank 0", [], unlike, "The plan divides all ranks alike."))
+    return rows
+
+
+def _layout(rank: dict[str, Any]) -> tuple[Any, ...]:
+    return rank["block_size"], rank["kv_specs"], rank["backends"]
+
+
+def _configuration(subject: Subject, found: dict[str, Any]) -> Iterable[Row]:
+    engine, model = subject.engine, subject.model
+    yield _row("architecture", model.architecture, found["architecture"], "The spec names another network than its config.json.")
+    yield _row("runner", engine.runner, found["runner"], "Rules about drafts and thinking budgets depend on the runner.")
+    yield _row("max_model_len", engine.max_model_len, found["max_model_len"], "Clients are promised another window than the engine admits.")
+    yield _row("max_num_seqs", engine.max_num_seqs, found["max_num_seqs"], "State blocks and graphs are planned for another number of sequences.")
+    yield _row("max_num_batched_tokens", engine.max_num_batched_tokens, found["max_num_batched_tokens"], "The activation peak is planned for another batch.")
+    yield _row("tensor_parallel_size", engine.tensor_parallel, found["tensor_parallel_size"], "Weights and cache are divided differently.")
+    yield _row("data_parallel_size", engine.data_parallel, found["data_parallel_size"], "Replicas are counted differently.")
+    yield _row("kv_cache_dtype", _plain(engine.kv_cache_dtype), _plain(found["kv_cache_dtype"]), "The cache holds another number of tokens than planned.")
+    settings = {setting.name: setting.value for setting in engine.settings}
+    for name in SETTINGS:
+        if name in settings and name in found:
+            yield _row(name, settings[name], found[name], "The engine makes something else of the setting, without a word.")
+    yield _rope(subject, found.get("rope"))
+    for name in ("dtype", "quantization", "cudagraph_mode"):
+        yield Row(name, None, found.get(name), "told")
+
+
+def _rope(subject: Subject, rope: dict[str, Any] | None) -> Row:
+    factor, found = subject.model.yarn_factor, (rope or {}).get("factor")
+    kind = (rope or {}).get("rope_type", "none")
+    if factor is None:
+        return Row("rope", None, f"{kind}, factor {found}" if found else kind, "told")
+    why = "The YaRN override is swallowed without effect: positions beyond the native window are wrong, and the engine does not say so."
+    return _row("rope", f"yarn, factor {factor:g}", f"{kind}, factor {found:g}" if isinstance(found, (int, float)) else kind, why)
+
+
+def _rank(subject: Subject, rank: dict[str, Any], is_own_config: bool, label: str) -> Iterable[Row]:
+    memory = subject.memory
+    yield _weights(subject, rank["parameter_bytes"] / GIB, is_own_config, label)
+    if label and rank["rank"] > 0:
+        return  # A row of its own says whether this rank's backends and cache are those of rank 0.
+    yield _row("block_size", memory.block_size, rank["block_size"], "Prefix hits and state slots come in other steps than planned.")
+    yield _near("bytes_per_token", memory.bytes_per_token, token_bytes(rank["kv_specs"]), CLOSE, "The cache holds another number of tokens than planned.")
+    if rank.get("cache"):
+        yield _near("kv_tokens", memory.kv_tokens.mid, rank["cache"]["tokens"], CLOSE, "From the same memory the release makes another number of tokens.")
+        yield _near("concurrency", memory.concurrency.mid, round(rank["cache"]["concurrency"], 2), CLOSE, "The pool holds another number of full windows.")
+        yield Row("num_blocks", None, rank["cache"]["num_blocks"], "told")
+    for kind in ("attention", "linear", "experts"):
+        if rank["backends"].get(kind):
+            yield Row(f"{kind} backends", None, _counted(rank["backends"][kind]), "told")
+    yield from _kernel(subject, rank["backends"])
+
+
+def _weights(subject: Subject, found: float, is_own_config: bool, label: str) -> Row:
+    planned, name, found = subject.memory.weights_gib, f"weights{label}, GiB", round(found, 3)
+    if not is_own_config:
+        return Row(name, planned, found, "told", "Not judged: the quantization of this config is the spec's, not the checkpoint's.")
+    return _near(name, planned, found, WEIGHTS_CLOSE, "The planner takes another share of the card for weights.")
+
+
+def _kernel(subject: Subject, backends: dict[str, dict[str, int]]) -> Iterable[Row]:
+    """A kernel that the spec names must be among those that the release picked for this card; unquantized layers tell nothing."""
+    names = " ".join([*backends.get("linear", {}), *backends.get("experts", {})])
+    if not any("Unquantized" not in name for kind in ("linear", "experts") for name in backends.get(kind, {})):
+        return
+    for kernel in KERNELS:
+        if kernel in subject.model.kernel.lower():
+            yield Row("kernel", subject.model.kernel, names, "same") if kernel in names.lower() else Row(
+                "kernel", subject.model.kernel, names, "differs", "The spec says that another kernel computes the quantized weights on this card."
+            )
+
+
+def token_bytes(specs: Iterable[dict[str, Any]]) -> float:
+    """Bytes that one more token of an attention layer's cache costs, over all layers; states cost none."""
+    growing = [spec for spec in specs if "Mamba" not in spec["kind"] and "Sliding" not in spec["kind"] and "Chunked" not in spec["kind"]]
+    return float(sum(spec["layers"] * spec["real_page_bytes"] / spec["block_size"] for spec in growing))
+
+
+def _counted(names: dict[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in sorted(names.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _plain(dtype: str) -> str:
+    return {"fp8_e4m3": "fp8", "bfloat16": "auto"}.get(dtype, dtype)
+
+
+def _row(name: str, planned: Any, found: Any, why: str) -> Row:
+    same = json.dumps(planned, default=str) == json.dumps(found, default=str) or planned == found
+    return Row(name, planned, found, "same") if same else Row(name, planned, found, "differs", why)
+
+
+def _near(name: str, planned: float, found: float, within: float, why: str) -> Row:
+    close = abs(planned - found) <= within * max(abs(planned), abs(found))
+    return Row(name, planned, found, "same") if close else Row(name, planned, found, "differs", why)
