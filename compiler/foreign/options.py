@@ -14,6 +14,7 @@ from compiler.foreign.source import Span, Word, word_of
 from compiler.schema.flags import Flag, FlagTable
 
 MODEL_OPTIONS = ("model", "model_tag")
+MAX_PROBLEMS = 100  # Nobody reads more; a file that is no command would give one for each word.
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])")
 # The engine reads a small letter as a power of ten and a capital as one of two.
 _FACTORS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -94,7 +95,15 @@ class _Parser:
             self._nested(flag, path, values[-1], words[at])
         else:
             self._store(flag.dest, _typed(flag, values), words[at], values, known=True)
+            self._half_number(flag, values[0])
         return 1 + (0 if inline is not None else len(values))
+
+    def _half_number(self, flag: Flag, value: Word) -> None:
+        """Decimals before a capital letter, which no other check sees: they look like a number and are none to the engine."""
+        if "human" in flag.type and isinstance(_converted(flag, value.text), str) and _HUMAN.fullmatch(value.text):
+            what = f"`{value.text}` is no number to the engine: decimals go with the small letters k, m, g and t"
+            fix = "Write it in digits, or with a small letter, which counts in thousands."
+            self._problem("CMD007", Severity.ERROR, what, "The engine refuses its whole command line.", fix, value.span)
 
     def _flag(self, name: str) -> Flag | None:
         dashed = _dashed(name)
@@ -184,6 +193,10 @@ class _Parser:
         )
 
     def _problem(self, code: str, severity: Severity, what: str, why: str, fix: str, span: Span) -> None:
+        if len(self.problems) > MAX_PROBLEMS:
+            return
+        if len(self.problems) == MAX_PROBLEMS:
+            what = f"more than {MAX_PROBLEMS} findings about single words; the others are not listed"
         self.problems.append(self.launch.source.finding(code, severity, what, why, fix, span))
 
 

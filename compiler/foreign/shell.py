@@ -23,15 +23,17 @@ _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\1")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "{", "}", "!", "time", "exec"})
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "local"})
 _IN_QUOTES = '$`"\\\n'
+MAX_EXPANDED = 1 << 20  # Characters that variables may add in all: variables of variables make a small script endless.
 MAX_DEPTH = 16  # Of defaults within defaults, and of arrays within arrays: no script that people write comes near it.
 
 
 @dataclasses.dataclass(slots=True)
 class Scope:
-    """Variables as the text assigns them, in order; `exported` are those that a program would see."""
+    """Variables as the text assigns them, in order; `exported` are those that a program would see; `room` is left for what they add."""
 
     variables: dict[str, list[Word]] = dataclasses.field(default_factory=dict)
     exported: dict[str, Word] = dataclasses.field(default_factory=dict)
+    room: int = MAX_EXPANDED
 
 
 class Shell:
@@ -271,7 +273,8 @@ class Shell:
         values = self.scope.variables.get(name)
         if values is None or (default is not None and not each and all(not w.text for w in values)):
             values = default
-        if values is None:
+        self.scope.room -= sum(len(word.text) + 1 for word in values or [])
+        if values is None or self.scope.room < 0:
             self._unknown(name, end)
             return
         self.begun = self.at if self.begun is None and (quoted or values) else self.begun

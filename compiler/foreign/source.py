@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 
@@ -81,6 +82,7 @@ class Source:
         return Diagnostic(code, severity, hidden(what), why, hidden(fix), Place(self.path), self.position(span))
 
 
+@functools.lru_cache(maxsize=8)  # Each position in a file asks for the same text.
 def hidden(text: str) -> str:
     """The text with each secret in it made unreadable; it keeps its length and its lines, so that places stay right."""
     for found in find_secrets(text):

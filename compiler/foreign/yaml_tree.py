@@ -11,6 +11,7 @@ from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.source import Piece, Source, Span
 from compiler.load.yaml_text import shown, too_deep
 
+MAX_INDENT = 400  # White space and line breaks between two characters of a text; one that is farther away is an escape.
 MAX_NODES = 50_000  # Aliases of aliases make a small file endless; a manifest has some hundred nodes.
 
 
@@ -85,7 +86,7 @@ class Tree:
             at = line + 1 if line >= 0 else at
         offsets = []
         for c in value:
-            found = at if c.isspace() else self.source.text.find(c, at, end)
+            found = at if c.isspace() else self.source.text.find(c, at, min(end, at + MAX_INDENT))
             here = min(found if found >= 0 else at, end - 1)
             offsets.append(here)
             at = here + (0 if c.isspace() else 1)

@@ -27,7 +27,7 @@ CODES: dict[str, tuple[str, str]] = {
     "CMD004": ("A command names no model.", "Name it after `serve`."),
     "CMD005": ("A value in a command hangs on a variable, or on a file, that is not known here; what depends on it is not judged.", "Write the value, or give the variable a default."),
     "CMD006": ("A word in a command belongs to no option: the engine refuses its whole command line.", "Remove it, or quote the value that it is part of."),
-    "CMD007": ("An option in a command has no value: the engine refuses its whole command line.", "Write its value after it."),
+    "CMD007": ("An option in a command has no value, or a number that the engine does not read: it refuses its whole command line.", "Write its value after it."),
     "CMD008": ("An option stands twice in a command; the last one counts.", "Keep one of them."),
     "CMD009": ("`podwright import` could not take something over, or had to leave a stub.", "The message says what a person must decide."),
     "TGT001": ("The place to run would refuse the request: a documented limit of its interface.", "The message says which limit and by how much."),

@@ -38,7 +38,6 @@ def _values(text: str) -> dict[str, Any]:
         ("M --max-model-len 1.5m", {"max_model_len": 1500000}),
         ("M --max-model-len auto", {"max_model_len": "auto"}),
         ("M --max-model-len -1", {"max_model_len": "auto"}),
-        ("M --max-model-len 1.5M", {"max_model_len": "1.5M"}),
         ("M -tp 2 -pp=3", {"tensor_parallel_size": 2, "pipeline_parallel_size": 3}),
         ("M --gpu-memory-utilization .9", {"gpu_memory_utilization": 0.9}),
         ("M --enforce-eager --no-enable-prefix-caching", {"enforce_eager": True, "enable_prefix_caching": False}),
@@ -63,13 +62,19 @@ def test_values(text: str, values: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("M stray", "CMD006"), ("M --max-model-len", "CMD007"), ("M --max-model-len --enforce-eager", "CMD007"), ("M --seed 1 --seed 2", "CMD008"), ("M --seed $X", "CMD005"), ("M $X", "CMD005")],
+    [("M stray", "CMD006"), ("M --max-model-len", "CMD007"), ("M --max-model-len --enforce-eager", "CMD007"), ("M --seed 1 --seed 2", "CMD008"), ("M --seed $X", "CMD005"), ("M $X", "CMD005"), ("M --max-model-len 1.5M", "CMD007")],
 )
 def test_problems(text: str, code: str) -> None:
     (problem,) = _arguments(text).problems
     assert problem.code == code
     assert problem.position is not None
     assert problem.position.line == 1
+
+
+def test_a_file_that_is_no_command_gives_no_endless_list() -> None:
+    problems = _arguments("M " + "stray " * 5000).problems
+    assert len(problems) == 101
+    assert "not listed" in problems[-1].what
 
 
 def test_the_last_of_two_counts() -> None:

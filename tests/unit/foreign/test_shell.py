@@ -67,6 +67,13 @@ def test_a_word_from_a_variable_stands_where_it_was_set() -> None:
     assert lines == [3, 1, 3]
 
 
+def test_variables_of_variables_end() -> None:
+    shell = _shell("X=1; " + "A=$X$X$X$X; X=$A$A$A$A; " * 40 + "x $X")
+    (command,) = shell.commands()
+    assert command[1].unknown
+    assert len(command[1].text) < 1 << 21
+
+
 def test_exported_variables_are_kept() -> None:
     shell = _shell("export A=1\nB=2\nexport B\nC=3\nx")
     shell.commands()
