@@ -107,6 +107,11 @@ class Pod:
         """What marks this runtime's processes."""
         return str(json.loads((self.folder / "state" / "nonce").read_text())["nonce"])
 
+    def leaders(self) -> set[int]:
+        """Leaders of the sessions of its children. A real engine's processes write their title over the mark in their environment."""
+        rows = folders.read_json(self.folder / "state" / "children.json").get("children", [])
+        return {int(row["identity"]["pid"]) for row in rows}
+
     def left(self) -> set[int]:
         """Living processes of this runtime."""
         if not (self.folder / "state" / "nonce").exists():
@@ -127,11 +132,12 @@ def living(folder: Path, manifest: Manifest, environ: Mapping[str, str] | None =
     try:
         yield pod
     finally:
+        leaders = pod.leaders()
         if pod.process is not None and pod.process.poll() is None:
             pod.process.kill()
             pod.process.wait(10)
         # A supervisor that still lives replaces a bridge that is killed before it.
-        while left := pod.left():
+        while left := pod.left() | {stat.pid for stat in processes.all_stats() if stat.session in leaders}:
             processes.kill(left)
             time.sleep(0.05)
 
