@@ -45,6 +45,7 @@ _PROFILE_KNOWN = frozenset(
 FACTS = {
     "model": "the model's spec",
     "card": "the card (--hardware)",
+    "link": "how so many GPUs reach each other (a hardware spec of that many)",
     "release": "the release's own spec",
     "variable": "the value of a variable",
     "pod": "a pod of the product",
@@ -129,6 +130,8 @@ def _veiled_specs(d: Described) -> SpecSet:
         changes["model"] = Veil(d.specs.model, "model", known={"engine", "engine_args", "env"})
     if d.hardware is None:
         changes["hardware"] = Veil(d.specs.hardware, "card", known={"engine", "env"})
+    elif d.more_gpus:
+        changes["hardware"] = Veil(d.specs.hardware, "link", hidden={"interconnect"})
     if not d.release.exact:
         changes["engine"] = Veil(d.specs.engine, "release", known={"release", "env", "distribution", "preview"})
     return dataclasses.replace(d.specs, **changes)
@@ -148,6 +151,8 @@ def _veiled_plan(d: Described, plan: Plan) -> Plan:
             changes["memory"] = Veil(plan.memory, "card", known=frozenset())
             changes["model"] = Veil(plan.model, "card", hidden={"kernel"})
         engine["card"] = {"max_num_seqs", "max_num_batched_tokens"} - set(given)
+    elif d.more_gpus:
+        changes["hardware"] = Veil(plan.hardware, "link", hidden={"peer_to_peer"})
     veiled: Any = Veil(plan.engine, "model", hidden=engine["model"])
     veiled = Veil(veiled, "card", hidden=engine["card"])
     changes["engine"] = veiled if d.release.exact else Veil(veiled, "release", hidden={"cuda"})

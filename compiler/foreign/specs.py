@@ -7,6 +7,7 @@ says it, or stays undecided.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ _SILENT = (
     "async_scheduling", "enable_auto_tool_choice", "enable_prompt_tokens_details", "host", "limit_mm_per_prompt", "mamba_cache_mode", "port",
     "reasoning_parser", "revision", "served_model_name", "tokenizer", "tokenizer_revision", "tool_call_parser",
 )  # fmt: skip
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+MOST_GPUS = 1024  # More than any single start of an engine spans; beyond it the number is a slip.
 _STUB_MODEL = {
     "kind": "model", "summary": "A checkpoint that no spec describes.", "checkpoint": {"repo": "unknown/unknown", "download": 1}, "served_name": "unknown",
     "architecture": {"name": "unknown", "model_type": "unknown", "family": "unknown", "vocab": 1, "kv": ({"kind": "full", "layers": 1, "kv_heads": 1, "head_dim": 64},)},
@@ -56,13 +59,17 @@ class Release:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Described:
-    """A launch with all that is known about it. `model` and `hardware` name specs, and are None where no spec fits."""
+    """A launch with all that is known about it. `model` and `hardware` name specs, and are None where no spec fits.
+
+    `more_gpus` is true where it spans more of the card than the spec has: how those reach each other nobody knows.
+    """
 
     launch: Launch
     arguments: Arguments
     release: Release
     model: str | None
     hardware: str | None
+    more_gpus: bool
     specs: SpecSet
     problems: tuple[Diagnostic, ...]
 
@@ -73,7 +80,8 @@ def described(launch: Launch, store: SpecStore, hardware: str | None = None, eng
     read = arguments(launch, release.flags)
     model = model_named(read, store)
     specs = _specset(launch, read, release, store, model, hardware)
-    return Described(launch, read, release, model, hardware, specs, (*read.problems, *_problems(launch, read, release)))
+    more_gpus = hardware is not None and specs.hardware.count > store.spec("hardware", hardware)[0].count
+    return Described(launch, read, release, model, hardware, more_gpus, specs, (*read.problems, *_problems(launch, read, release)))
 
 
 def release_of(launch: Launch, store: SpecStore, engine: str | None) -> Release:
@@ -106,6 +114,13 @@ def model_named(read: Arguments, store: SpecStore) -> str | None:
         if isinstance(spec, ModelSpec) and spec.checkpoint.repo is not None and spec.checkpoint.repo.lower() == read.model.text.lower():
             return name
     return None
+
+
+def gpus_asked(launch: Launch, read: Arguments) -> int:
+    """GPUs that the parallel sizes need, or that the container reserves where it says more; 1 where neither says anything."""
+    sizes = [read.options[name].value for name in _SIZES if name in read.options and not read.options[name].unknown]
+    product = math.prod(size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_GPUS)
+    return max(min(product, MOST_GPUS), min(launch.gpus or 1, MOST_GPUS))
 
 
 def clean(value: Any) -> Any:
@@ -148,6 +163,7 @@ def _specset(launch: Launch, read: Arguments, release: Release, store: SpecStore
     )
     model_spec = store.spec("model", model)[0] if model else ModelSpec.model_validate(_STUB_MODEL)
     hardware_spec = store.spec("hardware", hardware)[0] if hardware else HardwareSpec.model_validate(_STUB_HARDWARE)
+    hardware_spec = hardware_spec.model_copy(update={"count": max(hardware_spec.count, gpus_asked(launch, read))})
     # What these specs ask the product to set or to mend is neither set nor mended in a command that does not say so; what an image of
     # somebody's own holds nobody can see.
     is_plain = launch.image is not None and launch.image.text.startswith("vllm/vllm-openai")

@@ -126,6 +126,14 @@ def test_an_option_of_a_release_without_a_table_is_a_warning_at_most() -> None:
     assert (found.code, found.severity) == ("ENG001", Severity.WARNING)
 
 
+def test_more_gpus_than_the_spec_has_are_no_fault() -> None:
+    result = _judged("vllm serve philbert440/Qwen3.8-27B-W4A16-AWQ -tp 4 --reasoning-parser qwen3", "a40", "vllm-0.27.1")
+    assert "HWR001" in result.unjudged["link"]
+    assert not {"HWR001", "HWR003", "HWR005"} & {d.code for d in result.diagnostics}
+    assert "HWR004" in _codes("vllm serve philbert440/Qwen3.8-27B-W4A16-AWQ", "2xa40")
+    assert "HWR005" in _codes("vllm serve ORG/M -tp 99999999999", "a40")  # A slip, and no set-up of cards.
+
+
 def test_the_engines_own_defaults_are_judged_not_ours() -> None:
     command = "vllm serve philbert440/Qwen3.8-27B-W4A16-AWQ --reasoning-parser qwen3"
     assert "KVC011" in _codes(command, "a40")  # Hybrids keep prefixes only when told to.
