@@ -37,11 +37,13 @@ class Subject:
 
 
 def subjects(plan: Plan, specs: SpecSet) -> list[Subject]:
-    """All engines of a plan: one, or each member of its swap set."""
-    if plan.swap is None:
-        return [Subject(plan.profile, specs.model, plan.model, plan.engine, plan.memory)]
-    models = {specs.name: specs.model, **{member.name: member.model for member in specs.swap}}
-    return [Subject(m.profile, models.get(m.profile, specs.model), m.model, m.engine, m.memory) for m in plan.swap.members]
+    """All engines of a plan: its own, and those that it swaps to."""
+    found = [Subject(plan.profile, specs.model, plan.model, plan.engine, plan.memory)]
+    models = {member.name: member.model for member in specs.swap}
+    for m in plan.swap.members if plan.swap else ():
+        if m.profile != plan.profile:
+            found.append(Subject(m.profile, models[m.profile], m.model, m.engine, m.memory))
+    return found
 
 
 def card_facts(plan: HardwarePlan, spec: HardwareSpec) -> dict[str, Any]:
