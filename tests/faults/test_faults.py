@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults import report
-from tests.faults.campaign import Result
+from tests.faults.__main__ import once_more
+from tests.faults.campaign import Case, Group, Result, Stage
 from tests.faults.catalogue import every_group
 from tests.faults.clients import Clients, Ending, Seen, judged
 
@@ -60,6 +62,24 @@ def test_the_page_s_tables_tell_of_every_case() -> None:
     told = [case.name for _, case in ALL if f"| {case.name} |" in page]
     assert not told or told == [case.name for _, case in ALL], "a table that was written by a part of the campaign"
     assert "not as it must be" not in page
+
+
+def test_what_failed_is_played_once_more_and_fails_only_twice() -> None:
+    played: list[str] = []
+
+    def of(name: str, fails: bool) -> Case[None]:
+        def play(stage: Stage[None]) -> None:
+            played.append(name)
+            stage.expect(not fails, "well")
+
+        return Case(name, play)
+
+    group = Group(report.SECTIONS[0], "toy", lambda folder: contextlib.nullcontext(), [of("good", False), of("flaky", False), of("bad", True)])
+    first = [Result(name, group.section, "toy", problems=problems) for name, problems in (("good", []), ("flaky", ["late"]), ("bad", ["late"]))]
+    good, flaky, bad = once_more(first, [group])
+    assert played == ["flaky", "bad"]
+    assert (good.problems, flaky.problems, bad.problems) == ([], [], ["not so: well"])
+    assert flaky.notes == ["failed at first, beside other cases: late"]
 
 
 def test_a_name_is_one_case_of_a_known_section() -> None:
