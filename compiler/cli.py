@@ -25,6 +25,7 @@ from compiler.cli_explain import explain
 from compiler.cli_keys import keygen
 from compiler.cli_lint import import_command, lint
 from compiler.cli_local import local
+from compiler.cli_new import new
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
 from compiler.cli_publish import register as register_publish
 from compiler.cli_verify import verify
@@ -57,6 +58,7 @@ app.command()(explain)
 app.command()(lint)
 app.command("import")(import_command)
 app.command()(local)
+app.command()(new)
 app.command()(connect)
 app.command()(verify)
 register_deploy(app)
@@ -207,39 +209,6 @@ def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")] = Path(
 
     write_new(scaffold.starting_files(), folder)
     print(f"Made {folder}. Next: podwright build my-first --specs {folder}")
-
-
-@app.command()
-def new(
-    kind: Annotated[str, typer.Argument(help="profile, model, hardware or engine.")],
-    name: Annotated[str, typer.Argument(help="Name of the spec.")],
-    extends: Annotated[str | None, typer.Option("--extends", help="For a profile: the profile that it varies.")] = None,
-    folder: Annotated[Path, typer.Option("--specs", help="Your folder of specs.")] = Path("podwright-specs"),
-) -> None:
-    """Start a spec: a valid file with a comment at each key.
-
-    Examples:
-
-      podwright new profile fast --extends nemotron-ada
-
-      podwright new model my-model
-
-      podwright new hardware 2x4080
-
-      podwright new engine vllm-0.28.0
-    """
-    from compiler import scaffold
-
-    if kind not in scaffold.KINDS:
-        raise typer.BadParameter(f"one of {', '.join(scaffold.KINDS)}", param_hint="KIND")
-    if not scaffold.NAME.fullmatch(name):
-        raise typer.BadParameter("lower-case letters, digits, dots and dashes", param_hint="NAME")
-    if extends is not None and extends not in (known := spec_store([folder] if folder.is_dir() else [], False).names("profile")):
-        raise typer.BadParameter(f"no profile {extends!r}; known: {', '.join(known)}", param_hint="--extends")
-    path, text = scaffold.new_spec(kind, name, extends)
-    beside = {p: t for p, t in scaffold.schema_files().items() if not (folder / p).exists()}
-    write_new({path: text} | beside, folder)
-    print(f"Made {folder / path}")
 
 
 @app.command()

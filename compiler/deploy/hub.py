@@ -1,4 +1,4 @@
-"""The Hugging Face Hub: the commit that a repository stands at, the sizes of its files, the hash of one file.
+"""The Hugging Face Hub: the commit that a repository stands at, the sizes of its files, and small files or beginnings of large ones.
 
 The token comes from HF_TOKEN or from huggingface_hub's own store, and no message ever holds it. HF_ENDPOINT names another
 server, for instance a mirror.
@@ -45,6 +45,18 @@ class RepoFacts:
     gated: bool
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Listing:
+    """A repository's files at one commit, by name, with their bytes; licence and day of its first commit where the Hub states them."""
+
+    name: str
+    revision: str
+    sizes: dict[str, int]
+    gated: bool
+    license: str | None
+    published: str | None
+
+
 class HubClient:
     """Questions to one Hub. `sleep` and `on_wait` are called around a pause that the server asked for.
 
@@ -68,6 +80,37 @@ class HubClient:
 
     def facts(self, repo: str, revision: str | None = None) -> RepoFacts:
         """The repository at `revision`, or where its default branch stands."""
+        info = self._info(repo, revision)
+        sizes = {file.rfilename: file.size for file in info.siblings or ()}
+        return RepoFacts(
+            str(info.id),
+            info.sha,
+            _total(sizes.values()),
+            _total(s for name, s in sizes.items() if name.endswith(".safetensors")),
+            bool(info.gated),
+        )
+
+    def listing(self, repo: str, revision: str | None = None) -> Listing:
+        """The files of the repository at `revision`, or where its default branch stands; BadAnswer where a size is not stated."""
+        info = self._info(repo, revision)
+        sizes = {file.rfilename: file.size for file in info.siblings or ()}
+        if not sizes or not all(isinstance(size, int) for size in sizes.values()):
+            raise BadAnswer(
+                f"{self.host} does not state the sizes of {repo}'s files",
+                "What a checkpoint weighs would be a guess.",
+                "Download it and read the folder instead.",
+            )
+        terms = (tag.removeprefix("license:") for tag in info.tags or () if isinstance(tag, str) and tag.startswith("license:"))
+        made = info.created_at.date().isoformat() if isinstance(info.created_at, datetime.datetime) else None
+        return Listing(str(info.id), str(info.sha), {n: s for n, s in sizes.items() if s is not None}, bool(info.gated), next(terms, None), made)
+
+    def span(self, repo: str, file: str, revision: str, begin: int, end: int) -> bytes:
+        """Bytes `begin` up to `end`, itself left out, of one file at a commit; fewer where the file is shorter."""
+        url = f"{self.endpoint}/{repo}/resolve/{revision}/{quote(file)}"
+        return self._asked(f"{repo}/{file}", lambda: self._get(url, end - begin, begin))
+
+    def _info(self, repo: str, revision: str | None) -> Any:
+        """The Hub's answer about a repository, with a commit that can be pinned."""
         from huggingface_hub import HfApi
 
         api = HfApi(endpoint=self.endpoint, token=self._token, library_name="podwright", library_version=__version__)
@@ -85,14 +128,7 @@ class HubClient:
                 "The sizes would be those of another commit.",
                 "Look whether HF_ENDPOINT names a mirror that knows only one commit.",
             )
-        sizes = {file.rfilename: file.size for file in info.siblings or ()}
-        return RepoFacts(
-            str(info.id),
-            info.sha,
-            _total(sizes.values()),
-            _total(s for name, s in sizes.items() if name.endswith(".safetensors")),
-            bool(info.gated),
-        )
+        return info
 
     def may_download(self, repo: str) -> bool:
         """Whether the account in use may download a gated repository's files."""
@@ -106,32 +142,37 @@ class HubClient:
         """Hexadecimal sha256 of one small file at a commit."""
         return hashlib.sha256(self.file(repo, file, revision)).hexdigest()
 
-    def file(self, repo: str, file: str, revision: str) -> bytes:
-        """One small file at a commit or branch."""
+    def file(self, repo: str, file: str, revision: str, limit: int = MAX_FILE_BYTES) -> bytes:
+        """One file of at most `limit` bytes at a commit or branch."""
         url = f"{self.endpoint}/{repo}/resolve/{revision}/{quote(file)}"
-        return self._asked(f"{repo}/{file}", lambda: self._get(url))
+        return self._asked(f"{repo}/{file}", lambda: self._get(url, limit))
 
-    def _get(self, url: str) -> bytes:
-        """The body of one answer."""
+    def _get(self, url: str, limit: int = MAX_FILE_BYTES, begin: int | None = None) -> bytes:
+        """The body of one answer; or, from `begin` on, `limit` bytes of it, also where the server sends the whole file."""
         from huggingface_hub import get_session, hf_raise_for_status
         from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # documented, but not in its __all__
 
         headers = build_hf_headers(token=self._token, library_name="podwright", library_version=__version__)
+        if begin is not None:
+            headers["Range"] = f"bytes={begin}-{begin + limit - 1}"
         with get_session().stream("GET", url, headers=headers, timeout=READ_TIMEOUT_S) as response:
             self.skew_s = _skew(response.headers.get("Date", ""))
             if response.is_error:
                 response.read()
             hf_raise_for_status(response)
+            skipped = begin if begin is not None and response.status_code != 206 else 0
             content = b""
             for chunk in response.iter_bytes():
                 content += chunk
-                if len(content) > MAX_FILE_BYTES:
+                if begin is not None and len(content) >= skipped + limit:
+                    break
+                if begin is None and len(content) > limit:
                     raise BadAnswer(
-                        f"{urlsplit(url).path} has more than {MAX_FILE_BYTES:,} bytes",
-                        "A script that patches an engine is some kilobytes.",
+                        f"{urlsplit(url).path} has more than {limit:,} bytes",
+                        "A file of that name is far smaller.",
                         "Look at the file on the Hub.",
                     )
-        return content
+        return content[skipped : skipped + limit] if begin is not None else content
 
     def _asked(self, subject: str, question: Callable[[], T]) -> T:
         """The answer to one question, asked again while the server is busy."""

@@ -30,5 +30,13 @@ CODES: dict[str, tuple[str, str]] = {
     "CMD007": ("An option in a command has no value, or a number that the engine does not read: it refuses its whole command line.", "Write its value after it."),
     "CMD008": ("An option stands twice in a command; the last one counts.", "Keep one of them."),
     "CMD009": ("`podwright import` could not take something over, or had to leave a stub.", "The message says what a person must decide."),
+    "CKP001": ("A JSON file of a checkpoint cannot be read: missing, not JSON, NaN or an infinity in it, or not an object.", "Download it again; the message says the line."),
+    "CKP002": ("A checkpoint's config lacks a key that a plan needs.", "The message names a key that looks like a new name of it; else write the spec by hand."),
+    "CKP003": ("A value in a checkpoint's config is no number that can be, or contradicts another.", "Get the file from its publisher again."),
+    "CKP004": ("An architecture, a kind of layer or a quantization that nobody here has read about.", "Write the spec by hand, with `measured_kv` from a start-up where the layers have no closed form."),
+    "CKP005": ("A checkpoint has no safetensors files, or the header of one is broken.", "Download the file again."),
+    "CKP006": ("The index of the weights and the files do not belong together, or two files hold the same tensor.", "Download the repository whole, into an empty folder."),
+    "CKP007": ("The weights in the files are not as many as config.json makes of its widths.", "Compare both with the publisher's page."),
+    "CKP008": ("A fact that no file of the checkpoint tells. The spec leaves it open, with a comment.", "Add it by hand."),
     "TGT001": ("The place to run would refuse the request: a documented limit of its interface.", "The message says which limit and by how much."),
 }
