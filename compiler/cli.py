@@ -27,12 +27,12 @@ from compiler.cli_lint import import_command, lint
 from compiler.cli_local import local
 from compiler.cli_new import new
 from compiler.cli_options import Json, OnlySpecs, Out, Profile, Specs, Strict, Verbose, profile_names
+from compiler.cli_plan import register as register_plan
 from compiler.cli_publish import register as register_publish
 from compiler.cli_verify import verify
 from compiler.command_support import (
     Exit,
     chosen_profiles,
-    command_lines,
     json_findings,
     refuse,
     spec_store,
@@ -61,6 +61,7 @@ app.command()(local)
 app.command()(new)
 app.command()(connect)
 app.command()(verify)
+register_plan(app)
 register_deploy(app)
 register_publish(app)
 
@@ -120,37 +121,6 @@ def build(
     if as_json:
         print_json({"ok": code == Exit.OK, "bundles": results})
     raise typer.Exit(code)
-
-
-@app.command()
-def plan(profile: Profile, specs: Specs = [], only_specs: OnlySpecs = False, verbose: Verbose = False, as_json: Json = False) -> None:
-    """Show what was decided for a profile: memory, context, command line, price. Also for a profile that lint refuses.
-
-    Examples:
-
-      podwright plan nemotron-ada
-
-      podwright plan nemotron-ada --json
-    """
-    from compiler.lint.rule import Subject
-    from compiler.lint.runner import apply_ignores, findings
-    from compiler.plan import to_json
-    from compiler.render.report import FindingCounts, report
-    from compiler.resolve import resolve_plan
-
-    store = spec_store(specs, only_specs)
-    specset = usable_specset(store, profile, as_json)
-    decided = resolve_plan(specset)
-    found = apply_ignores(findings(Subject(specset, decided, {}), "plan"), specset)
-    refused = any(d.is_error for d in found)
-    if as_json:
-        print_json(to_json(decided) | {"ok": not refused, "findings": json_findings(found, store)})
-    else:
-        print_findings(found, store, least=Severity.INFO if verbose else Severity.WARNING)
-        by = [sum(d.severity is s for d in found) for s in Severity]
-        print(report(decided, FindingCounts(*by), None, ascii_only=not unicode_output()))
-        print("  " + " \\\n    ".join(command_lines(decided.engine.argv)))
-    raise typer.Exit(Exit.REFUSED if refused else Exit.OK)
 
 
 @app.command("list")

@@ -38,5 +38,7 @@ CODES: dict[str, tuple[str, str]] = {
     "CKP006": ("The index of the weights and the files do not belong together, or two files hold the same tensor.", "Download the repository whole, into an empty folder."),
     "CKP007": ("The weights in the files are not as many as config.json makes of its widths.", "Compare both with the publisher's page."),
     "CKP008": ("A fact that no file of the checkpoint tells. The spec leaves it open, with a comment.", "Add it by hand."),
+    "PLN001": ("A change that `podwright plan --what-if` should make names no key of the profile's specs, stands twice, or is not PATH=VALUE.", "The message names the nearest keys."),
+    "PLN002": ("What `podwright plan --solve` should find is no goal that it knows.", "Write `context`, or `sessions=6@85k`."),
     "TGT001": ("The place to run would refuse the request: a documented limit of its interface.", "The message says which limit and by how much."),
 }
