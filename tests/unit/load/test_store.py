@@ -304,7 +304,7 @@ def test_image_files_leave_caches_and_hidden_files_out(tmp_path: Path) -> None:
 
 
 def test_every_code_that_loading_gives_is_documented() -> None:
-    used = {code for file in (ROOT / "compiler").rglob("*.py") if file.name != "codes.py" for code in re.findall(r'"((?:SPC|CMD|TGT)[0-9]{3})"', file.read_text("utf-8"))}
+    used = {code for file in (ROOT / "compiler").rglob("*.py") if file.name != "codes.py" for code in re.findall(r'"((?:SPC|CMD|CKP|PLN|TGT)[0-9]{3})"', file.read_text("utf-8"))}
     assert used == set(CODES)
 
 
