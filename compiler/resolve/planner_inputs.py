@@ -55,7 +55,7 @@ def planner_inputs(specs: SpecSet, settings: Settings, env: dict[str, str]) -> M
     is_cpu = specs.hardware.gpu.architecture == "cpu"
     utilization = get("gpu_memory_utilization")
     return MemoryInputs(
-        engine_release=specs.engine.release, card=_card(specs), geometry=_geometry(specs.model), weights=_weights(specs.model),
+        engine_release=specs.engine.release, card=_card(specs), geometry=_geometry(specs.model, settings), weights=_weights(specs.model),
         max_model_len=whole("max_model_len", specs.model.context.native), shape=_shape(specs.model),
         tp=whole("tensor_parallel_size", 1), pp=whole("pipeline_parallel_size", 1), dp=whole("data_parallel_size", 1),
         dcp=whole("decode_context_parallel_size", 1), expert_parallel=bool(get("enable_expert_parallel")), kv_dtype=effective_kv_dtype(specs.model, get("kv_cache_dtype")),
@@ -80,7 +80,8 @@ def effective_kv_dtype(model: ModelSpec, chosen: str | None) -> str:
 
 def _card(specs: SpecSet) -> CardMemory:
     gpu, host = specs.hardware.gpu, specs.hardware.host
-    return CardMemory(total_bytes=gpu.cuda_total, vram_mib=gpu.vram_mib, already_used_bytes=host.reserved or 0, name=gpu.name, is_cpu=gpu.architecture == "cpu")
+    return CardMemory(total_bytes=gpu.cuda_total, vram_mib=gpu.vram_mib, already_used_bytes=host.reserved or 0, name=gpu.name, is_cpu=gpu.architecture == "cpu",
+                      capability=None if gpu.architecture == "cpu" else _number(gpu.compute_capability))
 
 
 def _weights(model: ModelSpec) -> Weights:
@@ -101,10 +102,11 @@ def _has_experts(model: ModelSpec) -> bool:
     return model.architecture.experts > 0 or any(part.part == "routed-experts" for part in model.quantization.parts)
 
 
-def _geometry(model: ModelSpec) -> tuple[LayerGroup, ...] | MeasuredKV:
+def _geometry(model: ModelSpec, settings: Settings) -> tuple[LayerGroup, ...] | MeasuredKV:
     measured = model.architecture.measured_kv
     if measured is not None:
-        return MeasuredKV(measured.bytes_per_token, measured.fixed or 0, measured.block)
+        drafted = measured.mtp_fixed if settings.mapping("speculative_config").get("method") == "mtp" else None
+        return MeasuredKV(measured.bytes_per_token, (measured.fixed or 0) + (drafted or 0), measured.block)
     return tuple(_group(layers) for layers in model.architecture.kv)
 
 

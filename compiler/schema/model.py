@@ -166,6 +166,7 @@ class MeasuredKv(Spec):
 
     bytes_per_token: Annotated[int, Field(gt=0)] = Field(description="Bytes of cache for each token on one GPU.")
     fixed: Bytes | None = Field(None, description="Bytes that a request takes whatever its length.")
+    mtp_fixed: Bytes | None = Field(None, description="Bytes that a request takes besides when the model's own MTP head drafts.")
     block: Annotated[int, Field(gt=0)] = Field(description="Tokens of a block.")
     evidence: EvidenceId = Field(description="The measurement.")
 

@@ -8,27 +8,29 @@ Source: vLLM 0.27.1, ``v1/core/kv_cache_utils.py`` (``_get_kv_cache_groups_unifo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, floor, fsum
+from math import ceil, floor, fsum, lcm
 
-from compiler.resolve.memory import pages, states
+from compiler.resolve.memory import pages, releases, states
 from compiler.resolve.memory.inputs import MLA_KINDS, STATE_KINDS, LayerGroup, MambaMode, MeasuredKV, MemoryInputs
 
 KERNEL_BLOCK = 16
 MLA_BLOCK = 64
-HYBRID_MLA_BLOCK = 128
+GDN_CHECKPOINT_GRID = 64  # FlashInfer's prefill exports states at multiples of it
+FLASHINFER_GDN_FAMILIES = (10, 12)  # besides 9.0; there with 128 wide keys and CUDA 13
 LONGEST = 1 << 27  # nothing asks for more; bounds the search where the cache does not grow with length
-SAME_SIZE = 1.5  # groups this close in size are padded to the larger one instead of split
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Layers of one shape: ``groups`` groups of them, each a table of blocks of ``block`` tokens."""
+    """Layers of one shape: ``groups`` groups of them, each a table of blocks of ``block`` tokens; ``extra_states`` is what
+    drafts and checkpoints add to the states of a request."""
 
     shape: LayerGroup
     layers: int
     block: int
     page: int
     groups: int = 1
+    extra_states: int = 0
 
     @property
     def is_state(self) -> bool:
@@ -44,11 +46,11 @@ class CacheLayout:
     bytes_per_block: float
     inflight: int
     mode: MambaMode
-    spec_tokens: int
     dcp: int = 1
     fixed_bytes: int = 0
     admission_factor: float = 1.0
     old_token_line: bool = False
+    null_blocks: int = 0
 
     @property
     def block_size(self) -> int:
@@ -72,8 +74,12 @@ class CacheLayout:
         return self.per_request(length) * self.bytes_per_block + self.fixed_bytes
 
     def needed_bytes(self, length: int) -> float:
-        """Bytes that the start-up check asks for before it admits a window of ``length`` tokens."""
+        """Bytes of cache that the engine says a window of ``length`` tokens needs."""
         return self.request_bytes(length) * self.admission_factor
+
+    def admission_bytes(self, length: int) -> float:
+        """Bytes that the pool must have before the start-up check admits a window of ``length`` tokens."""
+        return self.needed_bytes(length) + self.null_blocks * self.bytes_per_block
 
     def blocks(self, kv_bytes: float) -> int:
         """Whole blocks in ``kv_bytes``; none when the budget is spent."""
@@ -96,14 +102,14 @@ class CacheLayout:
 
     def longest(self, kv_bytes: float) -> int:
         """The largest window that the start-up check admits with ``kv_bytes``, 0 when none is, by bisection."""
-        if self.needed_bytes(1) > kv_bytes:
+        if self.admission_bytes(1) > kv_bytes:
             return 0
         low, high = 1, 2
-        while high < LONGEST and self.needed_bytes(high) <= kv_bytes:
+        while high < LONGEST and self.admission_bytes(high) <= kv_bytes:
             low, high = high, high * 2
         while low + 1 < high:
             middle = (low + high) // 2
-            if self.needed_bytes(middle) <= kv_bytes:
+            if self.admission_bytes(middle) <= kv_bytes:
                 low = middle
             else:
                 high = middle
@@ -113,7 +119,7 @@ class CacheLayout:
         """Blocks of one group of ``bucket`` for one request."""
         kind, window = bucket.shape.kind, bucket.shape.window
         if bucket.is_state:
-            return states.state_blocks(self.mode, length, bucket.block, self.spec_tokens)
+            return states.state_blocks(self.mode, length, bucket.block, bucket.extra_states)
         if kind == "sliding":
             # One block more, because the window may begin inside a block.
             return ceil(min(window - 1 + self.inflight, length) / bucket.block) + 1
@@ -123,34 +129,59 @@ class CacheLayout:
 
 
 def cache_layout(inputs: MemoryInputs) -> CacheLayout:
-    """The pool's geometry for ``inputs``; raises ``ValueError`` for a cache or state dtype not known."""
+    """The pool's geometry for ``inputs``; raises ``ValueError`` for a cache or state dtype not known.
+
+    The engine groups the layers of the whole model and gives each pipeline stage its share of every group.
+    """
     if isinstance(inputs.geometry, MeasuredKV):
         return _measured_layout(inputs.geometry, inputs)
-    shapes = _stage_shapes(inputs)
+    shapes = _model_shapes(inputs)
     if _is_uniform(shapes):
         buckets = _uniform_buckets(shapes, inputs)
-        return _layout(buckets, float(sum(b.page * b.layers for b in buckets)), inputs)
+        return _layout(buckets, float(sum(b.page * ceil(b.layers / inputs.pp) for b in buckets)), inputs)
     buckets, page = _equal_pages(shapes, inputs)
-    size = layers_per_group([bucket.layers for bucket in buckets])
+    size = layers_per_group([bucket.layers for bucket in buckets], releases.SAME_SIZE.at(inputs.release))
     grouped = tuple(replace(b, groups=ceil(b.layers / size)) for b in buckets)
-    return _layout(grouped, float(page * size), inputs)
+    return _layout(grouped, float(page * ceil(size / inputs.pp)), inputs)
 
 
-def layers_per_group(counts: list[int]) -> int:
-    """Layers in one group: the smallest kind's count, or the largest when all are within half of it."""
-    return max(counts) if max(counts) < SAME_SIZE * min(counts) else min(counts)
+def layers_per_group(counts: list[int], same_size: float) -> int:
+    """Layers in one group: the smallest kind's count, or the largest when all are below ``same_size`` times the smallest."""
+    return max(counts) if max(counts) < same_size * min(counts) else min(counts)
 
 
 def inflight_tokens(inputs: MemoryInputs) -> int:
     """Tokens that may be in flight beside a sliding window: one batch before 0.26, then one for each
     batch that may be scheduled at once (``config/vllm.py: max_concurrent_batches``)."""
-    if inputs.release < (0, 26, 0):
+    if not releases.BATCHES_IN_FLIGHT.at(inputs.release):
         return inputs.batch
     if not inputs.async_scheduling:
         return inputs.batch * inputs.pp
     if inputs.pp == 1:
         return inputs.batch * 2
     return inputs.batch * (inputs.pp + 1 if inputs.model_runner == "V2" else inputs.pp)
+
+
+def extra_states(inputs: MemoryInputs, kind: str) -> int:
+    """State blocks that drafts and, in mode ``align``, a checkpoint inside a prefill add to each request."""
+    mode, release = inputs.state_mode, inputs.release
+    law = releases.DRAFTS_ADD_STATES_IN_ALL if mode == "all" else releases.DRAFTS_ADD_STATES
+    drafts = inputs.spec_tokens if law.at(release) else 0
+    if mode != "align":
+        return drafts
+    if kind == "mamba2":
+        return drafts + releases.MAMBA2_CHECKPOINT.at(release)
+    return drafts + (releases.GDN_CHECKPOINT.at(release) if kind == "gdn" and exports_gdn_checkpoints(inputs) else 0)
+
+
+def exports_gdn_checkpoints(inputs: MemoryInputs) -> bool:
+    """True where the engine's own choice for the prefill of GDN layers is FlashInfer, which keeps states inside a prefill
+    (``qwen_gdn_linear_attn.py: _resolve_gdn_prefill_backend``): compute capability 9.0, 10.x and 12.x."""
+    capability = inputs.card.capability
+    widths = {group.state.k_dim for group in inputs.groups if group.kind == "gdn" and group.state is not None}
+    if not releases.GDN_CHECKPOINT.at(inputs.release) or inputs.state_mode != "align" or capability is None or not widths:
+        return False
+    return capability == (9, 0) or (capability[0] in FLASHINFER_GDN_FAMILIES and widths == {128})
 
 
 def _layout(buckets: tuple[Bucket, ...], per_block: float, inputs: MemoryInputs) -> CacheLayout:
@@ -160,9 +191,9 @@ def _layout(buckets: tuple[Bucket, ...], per_block: float, inputs: MemoryInputs)
         # Layers of one type but different widths share block ids: one table serves all of them.
         buckets, groups = (replace(buckets[0], layers=sum(b.layers for b in buckets)),), 1
     return CacheLayout(
-        buckets=buckets, bytes_per_block=per_block, inflight=inflight_tokens(inputs), mode=inputs.state_mode,
-        spec_tokens=inputs.spec_tokens, dcp=inputs.dcp,
-        old_token_line=groups > 1 and inputs.release < (0, 21, 0))
+        buckets=buckets, bytes_per_block=per_block, inflight=inflight_tokens(inputs), mode=inputs.state_mode, dcp=inputs.dcp,
+        old_token_line=groups > 1 and not releases.TOKENS_ARE_CONCURRENCY.at(inputs.release),
+        null_blocks=int(releases.NULL_BLOCK_RESERVED.at(inputs.release)))
 
 
 def _measured_layout(measured: MeasuredKV, inputs: MemoryInputs) -> CacheLayout:
@@ -171,19 +202,19 @@ def _measured_layout(measured: MeasuredKV, inputs: MemoryInputs) -> CacheLayout:
     per_block = measured.bytes_per_token * measured.block
     bucket = Bucket(shape, 1, measured.block, ceil(per_block))
     return CacheLayout(
-        buckets=(bucket,), bytes_per_block=per_block, inflight=inputs.batch, mode="none", spec_tokens=0,
-        dcp=inputs.dcp, fixed_bytes=measured.fixed_bytes, admission_factor=measured.admission_factor)
+        buckets=(bucket,), bytes_per_block=per_block, inflight=inputs.batch, mode="none", dcp=inputs.dcp,
+        fixed_bytes=measured.fixed_bytes, admission_factor=measured.admission_factor)
 
 
-def _stage_shapes(inputs: MemoryInputs) -> list[LayerGroup]:
-    """Distinct shapes with their layer counts on the fullest pipeline stage."""
+def _model_shapes(inputs: MemoryInputs) -> list[LayerGroup]:
+    """Distinct shapes with their layer counts over the whole model."""
     counts: dict[LayerGroup, int] = {}
     for group in inputs.groups:
         shape = group
         if not inputs.hybrid_manager and group.kind in ("sliding", "chunked"):
             shape = replace(group, kind="full", window=0)
         key = replace(shape, layers=1)
-        counts[key] = counts.get(key, 0) + ceil(group.layers / inputs.pp)
+        counts[key] = counts.get(key, 0) + group.layers
     shapes = [replace(shape, layers=count) for shape, count in counts.items()]
     return _with_boundary_layers(shapes, inputs)
 
@@ -224,14 +255,15 @@ def _token_bytes(shape: LayerGroup, inputs: MemoryInputs) -> int:
 
 def _state_bytes(shape: LayerGroup, inputs: MemoryInputs) -> int:
     """Bytes of one request's state in one layer of ``shape``."""
-    return states.state_bytes(shape, inputs.tp, inputs.spec_tokens, inputs.mamba_cache_dtype)
+    drafts = inputs.spec_tokens if shape.kind != "kda" or releases.KDA_KEEPS_DRAFTS.at(inputs.release) else 0
+    return states.state_bytes(shape, inputs.tp, drafts, inputs.mamba_cache_dtype)
 
 
 def _uniform_buckets(shapes: list[LayerGroup], inputs: MemoryInputs) -> tuple[Bucket, ...]:
     """One bucket for each shape, all with the same block."""
     if shapes[0].kind in STATE_KINDS:
         block = inputs.block_size or KERNEL_BLOCK
-        return tuple(Bucket(s, s.layers, block, _state_bytes(s, inputs)) for s in shapes)
+        return tuple(Bucket(s, s.layers, block, _state_bytes(s, inputs), extra_states=extra_states(inputs, s.kind)) for s in shapes)
     block = _minimum_block(inputs) * _quantized_scale(shapes, inputs)
     return tuple(Bucket(s, s.layers, block, block * _token_bytes(s, inputs)) for s in shapes)
 
@@ -258,19 +290,26 @@ def _equal_pages(shapes: list[LayerGroup], inputs: MemoryInputs) -> tuple[tuple[
     buckets = []
     for shape in shapes:
         if shape.kind in STATE_KINDS:
-            buckets.append(Bucket(shape, shape.layers, block, page))
+            buckets.append(Bucket(shape, shape.layers, block, page, extra_states=extra_states(inputs, shape.kind)))
             continue
-        # A narrower page gets as many times the tokens as fit; what is left over is padding.
-        longer = page // (block * _token_bytes(shape, inputs))
-        buckets.append(Bucket(shape, shape.layers, block * longer, page))
+        buckets.append(Bucket(shape, shape.layers, block * _lengthened(block * _token_bytes(shape, inputs), page, shape, inputs), page))
     return tuple(buckets), page
+
+
+def _lengthened(own: int, page: int, shape: LayerGroup, inputs: MemoryInputs) -> int:
+    """How many times the tokens a page of ``own`` bytes gets to fill ``page``: as often as it divides it. One that does not keeps
+    its tokens and is padded, from 0.24 on; a patched 0.22 that was recorded filled it as far as whole tokens went."""
+    divides = page % own == 0 or shape.kind in MLA_KINDS
+    return page // own if divides or not releases.PAGES_ARE_PADDED.at(inputs.release) else 1
 
 
 def _hybrid_block(attention: list[LayerGroup], state: list[LayerGroup], inputs: MemoryInputs) -> int:
     """The attention block whose page covers the largest state."""
     minimum = inputs.block_size or KERNEL_BLOCK
-    if inputs.is_mla and inputs.release >= (0, 27, 0):  # 0.26.0 on an H200 took 1,888 tokens, 118 times 16
-        minimum = max(minimum, HYBRID_MLA_BLOCK)
+    if inputs.is_mla:  # 0.26.0 on an H200 took 1,888 tokens, 118 times 16
+        minimum = max(minimum, releases.HYBRID_LATENT_BLOCK.at(inputs.release))
+    if exports_gdn_checkpoints(inputs):
+        minimum = lcm(minimum, GDN_CHECKPOINT_GRID)
     chunk = max((s.state.chunk for s in state if s.state is not None), default=1)
     largest = max(_state_bytes(shape, inputs) for shape in state)
     widest = max(_token_bytes(shape, inputs) for shape in attention)

@@ -5,9 +5,11 @@ Every field that has a default may be left out; the planner then widens its inte
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
+
+from compiler.resolve.memory import releases
+from compiler.resolve.memory.releases import Release, parsed_release
 
 LayerKind = Literal["full", "sliding", "chunked", "mla", "mla_ds", "gdn", "mamba2", "kda"]
 MambaMode = Literal["none", "align", "all"]
@@ -16,6 +18,7 @@ Runner = Literal["V1", "V2"]
 STATE_KINDS = frozenset({"gdn", "mamba2", "kda"})
 MLA_KINDS = frozenset({"mla", "mla_ds"})
 MIB = 1 << 20
+LARGE_BATCH = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class CardMemory:
 
     Give ``total_bytes`` (what CUDA reports) where it is known, else ``vram_mib`` (what nvidia-smi shows).
     ``already_used_bytes`` is what others hold before the engine starts: a desktop, the WSL2 tax.
-    ``name`` and ``is_cpu`` only serve the engine's defaults, which differ on an A100 and on the CPU build.
+    ``name`` and ``is_cpu`` only serve the engine's defaults, which differ on an A100 and on the CPU build; ``capability``
+    (8, 9) tells which kernels it has.
     """
 
     total_bytes: int | None = None
@@ -32,6 +36,7 @@ class CardMemory:
     already_used_bytes: int = 0
     name: str = ""
     is_cpu: bool = False
+    capability: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a GPU of unknown or impossible size with ``ValueError``."""
@@ -40,6 +45,11 @@ class CardMemory:
         sizes = [size for size in (self.total_bytes, self.vram_mib) if size is not None]
         if min(sizes) <= 0 or self.already_used_bytes < 0:
             raise ValueError("CardMemory sizes must be positive")
+
+    @property
+    def bytes(self) -> int:
+        """What CUDA reports where it is known, else what nvidia-smi shows."""
+        return self.total_bytes or (self.vram_mib or 0) * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +221,7 @@ class MemoryInputs:
 
     def __post_init__(self) -> None:
         """Refuse numbers that no engine takes with ``ValueError``."""
-        _release(self.engine_release)
+        parsed_release(self.engine_release)
         counts = (self.tp, self.pp, self.dp, self.dcp, self.max_model_len)
         optional = (self.block_size, self.max_num_batched_tokens, self.max_num_seqs,
                     self.kv_cache_memory_bytes, self.num_gpu_blocks_override, self.cudagraph_sizes)
@@ -223,16 +233,16 @@ class MemoryInputs:
             raise ValueError("geometry needs at least one group of layers")
 
     @property
-    def release(self) -> tuple[int, int, int]:
+    def release(self) -> Release:
         """The engine release as numbers that compare."""
-        return _release(self.engine_release)
+        return parsed_release(self.engine_release)
 
     @property
     def utilization(self) -> float:
-        """Share of the card that the engine takes; its default rose from 0.90 to 0.92 with 0.27."""
+        """Share of the card that the engine takes: the asked one, else the release's default."""
         if self.gpu_memory_utilization is not None:
             return self.gpu_memory_utilization
-        return 0.92 if self.release >= (0, 27, 0) else 0.90
+        return releases.DEFAULT_UTILIZATION.at(self.release)
 
     @property
     def groups(self) -> tuple[LayerGroup, ...]:
@@ -253,13 +263,21 @@ class MemoryInputs:
 
     @property
     def is_large_card(self) -> bool:
-        """The engine's own test for its wider default batch: 70 GiB or more, and no A100."""
-        total = self.card.total_bytes or (self.card.vram_mib or 0) * MIB
-        return total >= 70 << 30 and "a100" not in self.card.name.lower()
+        """The engine's own test for its wider default batch: 70 GiB or more, and no A100 (on late releases no GB10)."""
+        name = self.card.name.lower()
+        if "gb10" in name and releases.GB10_IS_SMALL.at(self.release):
+            return False
+        return self.card.bytes >= 70 << 30 and ("a100" not in name or self._is_largest_card)
+
+    @property
+    def _is_largest_card(self) -> bool:
+        """160 GiB or more, where the release asks for that before it looks at the name."""
+        return self.card.bytes >= 160 << 30 and releases.LARGEST_BATCH.at(self.release) > LARGE_BATCH
 
     @property
     def batch(self) -> int:
-        """Tokens of one profiling batch: the asked value, else 8192 on a large card and 2048 elsewhere (a rank, on a CPU). Before 0.8
+        """Tokens of one profiling batch: the asked value, else 8192 on a large card (16,384 from 160 GiB on, since 0.28) and 2048
+        elsewhere (a rank, on a CPU). Before 0.8
         (the V0 engine) prompts were not chunked by default, so a batch was as long as the window."""
         if self.max_num_batched_tokens:
             return self.max_num_batched_tokens
@@ -267,7 +285,9 @@ class MemoryInputs:
             return max(2048, self.max_model_len)
         if self.card.is_cpu:
             return 2048 * self.tp * self.pp
-        return 8192 if self.is_large_card else 2048
+        if self._is_largest_card:
+            return releases.LARGEST_BATCH.at(self.release)
+        return LARGE_BATCH if self.is_large_card else 2048
 
     @property
     def sequences(self) -> int:
@@ -284,7 +304,10 @@ class MemoryInputs:
     @property
     def state_mode(self) -> MambaMode:
         """How states are kept. Without prefix caching, hybrids' default, one state a request; with it, ``all``
-        for Mamba2 and ``align`` for the rest (vLLM 0.27.1, ``models/config.py: MambaModelConfig``)."""
+        for Mamba2 where the release knows it and ``align`` for the rest (``models/config.py: MambaModelConfig``)."""
+        if not releases.STATE_MODE_ALL.at(self.release):
+            known: MambaMode | None = "align" if self.mamba_cache_mode == "all" else self.mamba_cache_mode
+            return known or ("align" if self.prefix_caching else "none")
         if self.mamba_cache_mode is not None:
             return self.mamba_cache_mode
         if not self.prefix_caching:
@@ -293,19 +316,13 @@ class MemoryInputs:
 
     @property
     def model_runner(self) -> Runner:
-        """V2 from 0.26 on for dense and MLA models and for DSpark drafts; V1 for MoE, hybrids and before."""
+        """V2 for dense models from 0.25 on, for MLA models and DSpark drafts from 0.26, for all from 0.29; V1 elsewhere."""
         if self.runner is not None:
             return self.runner
-        if self.speculation is not None and self.speculation.method == "dspark":
+        default = releases.DEFAULT_RUNNER.at(self.release)
+        if default == "all" or (self.speculation is not None and self.speculation.method == "dspark"):
             return "V2"
-        if self.release < (0, 26, 0) or self.is_hybrid:
+        if default == "old" or self.is_hybrid:
             return "V1"
-        return "V2" if self.is_mla or not self.shape.is_moe else "V1"
+        return "V2" if not self.shape.is_moe or (self.is_mla and default == "dense-and-latent") else "V1"
 
-
-def _release(text: str) -> tuple[int, int, int]:
-    """``0.27.1``, ``v0.26.0rc1`` or ``0.29`` as a triple; ``ValueError`` when no number is found."""
-    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text.strip())
-    if found is None:
-        raise ValueError(f"not an engine release: {text!r}")
-    return int(found[1]), int(found[2]), int(found[3] or 0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 
 from compiler.plan.memory import GIB, Interval
+from compiler.resolve.memory import releases
 from compiler.resolve.memory.groups import cache_layout
 from compiler.resolve.memory.inputs import MIB, CardMemory, LayerGroup, MemoryInputs
 
@@ -241,9 +242,10 @@ def _graph_share(inputs: MemoryInputs) -> float:
 
 
 def _graphs_charged(inputs: MemoryInputs) -> Interval:
-    """The estimate that the profile takes from the cache: V1 from 0.21 on. With drafts on a hybrid it may be
-    negative (-0.81 and -0.90 seen), so the low end goes below zero."""
-    if inputs.enforce_eager or inputs.model_runner == "V2" or inputs.release < (0, 21, 0):
+    """The estimate that the profile takes from the cache: V1 from 0.20 on, V2 from 0.29 on (no record of
+    that; V1's law is taken). With drafts on a hybrid it may be negative (-0.81 and -0.90 seen), so the low end goes below zero."""
+    law = releases.V2_CHARGES_GRAPHS if inputs.model_runner == "V2" else releases.V1_CHARGES_GRAPHS
+    if inputs.enforce_eager or not law.at(inputs.release):
         return Interval(0.0, 0.0, 0.0)
     mid = 0.1 + 0.53 * _graph_share(inputs)
     low = -0.9 if inputs.is_hybrid and inputs.spec_tokens else 0.1

@@ -25,7 +25,7 @@ def state_bytes(group: LayerGroup, tp: int, spec_tokens: int = 0, dtype: str | N
     name = dtype if dtype not in (None, "auto") else dims.ssm_dtype
     if name not in SSM_BYTES:
         raise ValueError(f"unknown state dtype {name!r}")
-    # KDA keeps its recurrent state in float32 whatever is asked.
+    # KDA keeps its recurrent state in float32 whatever is asked (0.33 also takes bfloat16, when asked).
     width = 4 if group.kind == "kda" else SSM_BYTES[name]
     rows = dims.conv_kernel - 1 + spec_tokens
     conv = ceil(_conv_width(group.kind, dims, tp) / tp) * rows * CONV_BYTES
@@ -44,11 +44,11 @@ def hybrid_block(state: int, attention: int, minimum: int, mode: MambaMode, chun
     return unit * ceil(state / (unit * attention))
 
 
-def state_blocks(mode: MambaMode, length: int, block: int, spec_tokens: int) -> int:
-    """Blocks that one request of ``length`` tokens holds in one state group."""
+def state_blocks(mode: MambaMode, length: int, block: int, extra: int) -> int:
+    """Blocks that one request of ``length`` tokens holds in one state group; ``extra`` are those of drafts and checkpoints."""
     if mode == "all":
-        return -(-length // block) + spec_tokens
-    return (2 if mode == "align" else 1) + spec_tokens
+        return -(-length // block) + extra
+    return (2 if mode == "align" else 1) + extra
 
 
 def _conv_width(kind: str, dims: StateDims, tp: int) -> int:

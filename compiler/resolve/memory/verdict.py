@@ -53,6 +53,11 @@ class Sizing:
         """Cache that the start-up check asks for one full window."""
         return self.layout.needed_bytes(self.inputs.max_model_len) / GIB
 
+    @property
+    def asked_gib(self) -> float:
+        """The same with the block that late releases keep back: what the pool must have."""
+        return self.layout.admission_bytes(self.inputs.max_model_len) / GIB
+
 
 def judge(sizing: Sizing) -> Findings:
     """All checks, each of which adds what it finds; none stops the others."""
@@ -105,7 +110,7 @@ def _check_start(sizing: Sizing, findings: Findings) -> None:
 
 def _check_window(sizing: Sizing, findings: Findings) -> None:
     """One request of the full window must fit the cache. No recorded start whose middle estimate lay below zero served."""
-    needed, kv = sizing.needed_gib, sizing.kv_check
+    needed, kv = sizing.asked_gib, sizing.kv_check
     layout, window = sizing.layout, sizing.inputs.max_model_len
     if kv.mid < 0 or layout.blocks(kv.high * GIB) == 0:
         findings.refused.append(

@@ -89,18 +89,20 @@ def test_logits_of_all_sequences() -> None:
 
 
 @pytest.mark.parametrize(("changes", "runner"), [
-    ({}, "V2"), ({"engine_release": "0.25.1"}, "V1"), ({"geometry": HYBRID}, "V1"),
-    ({"shape": ModelShape(is_moe=True)}, "V1"),
+    ({}, "V2"), ({"engine_release": "0.25.1"}, "V2"), ({"engine_release": "0.24.0"}, "V1"), ({"geometry": HYBRID}, "V1"),
+    ({"shape": ModelShape(is_moe=True)}, "V1"), ({"geometry": HYBRID, "engine_release": "0.29.0"}, "V2"),
+    ({"engine_release": "0.25.1", "shape": ModelShape(is_moe=True), "geometry": (LayerGroup("mla", 27, kv_lora_rank=512, rope_dim=64),)}, "V1"),
     ({"shape": ModelShape(is_moe=True), "geometry": (LayerGroup("mla", 27, kv_lora_rank=512, rope_dim=64),)}, "V2"),
     ({"shape": ModelShape(is_moe=True), "speculation": Speculation("dspark", 8)}, "V2"), ({"runner": "V1"}, "V1")])
 def test_model_runner_by_release_and_model(changes: dict[str, Any], runner: str) -> None:
     assert replace(BASE, **changes).model_runner == runner
 
 
-def test_graphs_are_charged_by_the_older_runner_only() -> None:
+def test_graphs_are_charged_by_runner_and_release() -> None:
     assert overhead(BASE).graphs_charged.mid == 0
+    assert 0.5 < overhead(replace(BASE, engine_release="0.29.0")).graphs_charged.mid < 0.7
     assert 0.5 < overhead(replace(BASE, runner="V1")).graphs_charged.mid < 0.7
-    assert overhead(replace(BASE, runner="V1", engine_release="0.20.0")).graphs_charged.mid == 0
+    assert overhead(replace(BASE, runner="V1", engine_release="0.19.1")).graphs_charged.mid == 0
     assert overhead(replace(BASE, runner="V1", enforce_eager=True)).graphs_used.mid == 0
 
 
@@ -155,11 +157,14 @@ def test_missing_custom_all_reduce_costs_cache() -> None:
 
 
 def test_defaults_follow_release_and_card() -> None:
-    assert (BASE.utilization, replace(BASE, engine_release="0.27.0").utilization) == (0.90, 0.92)
+    assert (replace(BASE, engine_release="0.19.1").utilization, replace(BASE, engine_release="0.20.0").utilization) == (0.90, 0.92)
     assert (BASE.batch, BASE.sequences) == (8192, 1024)
     a100 = replace(BASE, card=CardMemory(vram_mib=81_920, name="NVIDIA A100 80GB PCIe"))
     assert (a100.batch, a100.sequences) == (2048, 256)
     assert replace(a100, engine_release="0.6.3").batch == 40_960
+    largest, spark = CardMemory(vram_mib=183_359, name="NVIDIA B200"), CardMemory(vram_mib=124_611, name="NVIDIA GB10")
+    assert [replace(BASE, card=largest, engine_release=r).batch for r in ("0.27.1", "0.28.0")] == [8192, 16_384]
+    assert [replace(BASE, card=spark, engine_release=r).batch for r in ("0.32.0", "0.33.0")] == [8192, 2048]
 
 
 def test_state_mode_follows_prefix_caching() -> None:
@@ -167,6 +172,8 @@ def test_state_mode_follows_prefix_caching() -> None:
     mamba = replace(BASE, geometry=(LayerGroup("full", 6, 2, 128), LayerGroup("mamba2", 23, state=StateDims(64, 64, 128))))
     assert (hybrid.state_mode, replace(hybrid, prefix_caching=True).state_mode) == ("none", "align")
     assert replace(mamba, prefix_caching=True).state_mode == "all"
+    assert replace(mamba, prefix_caching=True, engine_release="0.32.0").state_mode == "align"
+    assert replace(mamba, mamba_cache_mode="all", engine_release="0.32.0").state_mode == "align"
     assert replace(mamba, prefix_caching=True, mamba_cache_mode="align").state_mode == "align"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -114,9 +115,15 @@ def test_mode_all_keeps_a_state_for_every_block() -> None:
 
 
 def test_near_equal_kinds_are_padded_to_the_larger() -> None:
-    assert layers_per_group([10, 14]) == 14
-    assert layers_per_group([10, 15]) == 10
-    assert layers_per_group([6, 23]) == 6
+    assert layers_per_group([10, 14], 1.5) == 14
+    assert layers_per_group([10, 15], 1.5) == 10
+    assert layers_per_group([6, 23], 1.5) == 6
+
+
+@pytest.mark.parametrize(("release", "groups"), [("0.11.0", 3), ("0.12.0", 3), ("0.17.1", 3), ("0.18.0", 2)])
+def test_how_near_is_near_enough_changed_with_releases(release: str, groups: int) -> None:
+    thirteen = (LayerGroup("full", 10, 8, 64), LayerGroup("sliding", 13, 8, 64, window=128))
+    assert sum(bucket.groups for bucket in cache_layout(make(thirteen, release)).buckets) == groups
 
 
 def test_unequal_draft_widths_share_one_table() -> None:
@@ -129,10 +136,41 @@ def test_unequal_draft_widths_share_one_table() -> None:
 def test_pages_that_do_not_divide_are_padded() -> None:
     layout = cache_layout(make(GEMMA, "0.22.0", kv_dtype="int8_per_token_head", tp=2, max_num_batched_tokens=4096))
     assert layout.tokens(16_713, 262_144) == 447_199
+    later = cache_layout(make(GEMMA, "0.24.0", kv_dtype="int8_per_token_head", tp=2, max_num_batched_tokens=4096))
+    assert [bucket.block for bucket in later.buckets] == [16, 16]
 
 
 def test_pipeline_counts_the_fullest_stage() -> None:
     assert cache_layout(make((LayerGroup("full", 61, 8, 128),), pp=2)).bytes_per_token == 31 * 4096
+
+
+def test_pipeline_stages_share_the_groups_of_the_whole_model() -> None:
+    whole, stage = (cache_layout(make(GDN_27B, pp=pp, mamba_cache_mode="align")) for pp in (1, 3))
+    assert stage.per_request(262_144) == whole.per_request(262_144)
+    assert stage.bytes_per_block * 16 == whole.bytes_per_block * 6
+
+
+@pytest.mark.parametrize(("release", "kind", "capability", "blocks"), [
+    ("0.31.0", "mamba2", (8, 9), 2), ("0.32.0", "mamba2", (8, 9), 3), ("0.32.0", "gdn", (9, 0), 2), ("0.33.0", "gdn", (9, 0), 3),
+    ("0.33.0", "gdn", (12, 0), 3), ("0.33.0", "gdn", (8, 9), 2), ("0.33.0", "kda", (9, 0), 2)])
+def test_a_checkpoint_inside_a_prefill_costs_a_state(release: str, kind: Any, capability: tuple[int, int], blocks: int) -> None:
+    layers = (LayerGroup("full", 16, 4, 256), LayerGroup(kind, 16, state=StateDims(48, 128, 128, 16)))
+    inputs = replace(make(layers, release, mamba_cache_mode="align"), card=CardMemory(vram_mib=81_559, capability=capability))
+    layout = cache_layout(inputs)
+    assert layout.per_request(layout.block_size) == 1 + blocks
+
+
+def test_checkpoints_of_gdn_layers_keep_blocks_on_their_grid() -> None:
+    hopper = CardMemory(vram_mib=81_559, capability=(9, 0))
+    sizes = [cache_layout(replace(make(GDN_27B, r, mamba_cache_mode="align"), card=hopper)).block_size for r in ("0.32.0", "0.33.0")]
+    assert sizes == [784, 832]
+
+
+def test_the_block_that_is_never_lent_counts_at_admission() -> None:
+    old, new = cache_layout(make(DENSE, "0.28.0")), cache_layout(make(DENSE, "0.29.0"))
+    pool = old.needed_bytes(32_768)
+    assert (old.longest(pool), new.longest(pool)) == (32_768, 32_768 - 16)
+    assert new.needed_bytes(32_768) == pool
 
 
 def test_old_releases_print_blocks_over_groups() -> None:

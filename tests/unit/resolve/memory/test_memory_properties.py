@@ -81,10 +81,10 @@ def test_longest_window_is_admitted_and_one_block_more_is_not(inputs: MemoryInpu
     layout, kv = cache_layout(inputs), 12.0 * GIB
     longest = layout.longest(kv)
     if longest:
-        assert layout.needed_bytes(longest) <= kv
+        assert layout.admission_bytes(longest) <= kv
     if longest < LONGEST // 2:
         step = max(bucket.block for bucket in layout.buckets)
-        assert layout.needed_bytes(longest + step) > kv
+        assert layout.admission_bytes(longest + step) > kv
 
 
 @given(all_inputs(), st.floats(0.05, 1.0), st.floats(0.05, 1.0))

@@ -86,6 +86,15 @@ def _case(row: dict[str, Any], shapes: dict[str, Any]) -> Case:
     return Case(row["id"], inputs, row["seen"], row["outcome"], "gpu" in data)
 
 
+def test_records_that_are_not_recomputed_say_what_is_missing_and_agree_with_themselves() -> None:
+    document = yaml.safe_load(DATA.read_text(encoding="utf-8"))
+    assert not {row["id"] for row in document["not_recomputed"]} & {case.id for case in CASES}
+    for row in document["not_recomputed"]:
+        seen = row["seen"]
+        assert row["missing"]
+        assert _off(seen["concurrency"] * seen["window"], seen["tokens"]) <= 0.005
+
+
 def _load() -> list[Case]:
     document = yaml.safe_load(DATA.read_text(encoding="utf-8"))
     return [_case(row, document["shapes"]) for row in document["cases"]]
@@ -116,14 +125,14 @@ FORWARD = [c for c in CASES if c.has_card and c.kv_bytes is not None and c.input
 @_ids([c for c in SIZED if "tokens" in c.seen])
 def test_tokens_follow_from_the_printed_cache(case: Case) -> None:
     layout, blocks = _layout(case)
-    assert _off(layout.tokens(blocks, case.inputs.max_model_len), case.seen["tokens"]) <= 0.012
+    assert _off(layout.tokens(blocks, case.inputs.max_model_len), case.seen["tokens"]) <= 0.01
 
 
 @_ids([c for c in SIZED if "concurrency" in c.seen])
 def test_concurrency_follows_from_the_printed_cache(case: Case) -> None:
     layout, blocks = _layout(case)
     ours = layout.concurrency(blocks, case.inputs.max_model_len)
-    assert _off(ours, case.seen["concurrency"]) <= 0.02
+    assert _off(ours, case.seen["concurrency"]) <= 0.01
 
 
 @_ids([c for c in CASES if "needed_gib" in c.seen])
@@ -135,7 +144,7 @@ def test_needed_cache_is_the_printed_one(case: Case) -> None:
 @_ids([c for c in SIZED if "longest" in c.seen])
 def test_longest_window_is_the_printed_estimate(case: Case) -> None:
     ours = cache_layout(case.inputs).longest(case.kv_bytes or 0.0)
-    assert _off(min(ours, case.inputs.max_model_len), case.seen["longest"]) <= 0.012
+    assert _off(min(ours, case.inputs.max_model_len), case.seen["longest"]) <= 0.01
 
 
 @_ids([c for c in CASES if "block" in c.seen])
