@@ -21,6 +21,7 @@ from compiler.cli_connect import connect
 from compiler.cli_deploy import Transport
 from compiler.cli_deploy import register as register_deploy
 from compiler.cli_engine import engine_app
+from compiler.cli_evidence import evidence_app
 from compiler.cli_explain import explain
 from compiler.cli_keys import keygen
 from compiler.cli_lint import import_command, lint
@@ -52,6 +53,7 @@ EXIT_CODES = """Exit codes: 0 fine; 1 a finding is an error (or, with --strict, 
 
 app = typer.Typer(name="podwright", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=f"Compile short YAML specs into GPU pods that serve an open model.\n\n{EXIT_CODES}")
 app.add_typer(engine_app, name="engine")
+app.add_typer(evidence_app, name="evidence")
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)(bridge)
 app.command()(keygen)
 app.command()(explain)

@@ -1,4 +1,4 @@
-"""The generated pages: every spec field, every rule, and the README's tables. Pure: specs and docstrings to Markdown."""
+"""The generated pages: every spec field, every rule, the README's tables and the plots. Pure: specs and docstrings to Markdown and SVG."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from compiler.command_support import Exit
 from compiler.diagnostics import Severity
+from compiler.evidence.plots import plots
 from compiler.lint.pages import rule_pages
 from compiler.load import SpecStore, data_root, image_files, load_specset
 from compiler.load.codes import CODES
@@ -35,6 +36,7 @@ def pages(store: SpecStore, readme: str) -> dict[str, str]:
     found["docs/exit-codes.md"] = "# Exit codes\n\n| code | meaning |\n|---|---|\n" + "".join(f"| {int(code)} | {text} |\n" for code, text in _EXIT_MEANINGS.items())
     found |= {f"docs/rules/{name}": text for name, text in rule_pages().items()}
     found["docs/rules/reading.md"] = _codes_page()
+    found |= {f"docs/plots/{name}.svg": text for name, text in plots(store).items()}
     plans = {name: resolve_plan(specs) for name in store.names("profile") if (specs := load_specset(store, name)[0]) is not None}
     found["README.md"] = _filled(readme, {"profiles": _profile_table(plans), "report": _picture(store)})
     return found

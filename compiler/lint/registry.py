@@ -73,6 +73,7 @@ FILES = (
     "evd/evd001_choice_without_reason",
     "evd/evd002_evidence_superseded",
     "evd/evd003_evidence_rejects_value",
+    "evd/evd004_evidence_of_another_setup",
     "hwr/hwr001_no_peer_access_unknown_to_nccl",
     "hwr/hwr002_nccl_settings_lost_in_workers",
     "hwr/hwr003_custom_all_reduce_without_peer_access",

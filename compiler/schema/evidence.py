@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from compiler.schema.base import Date, ScalarValue, Spec, Text
 
@@ -26,7 +26,8 @@ class Measurement(Spec):
     workload: Text | None = Field(None, description="What was run.")
     metric: Text = Field(description="What was measured.")
     value: int | float | str | None = Field(description="The result.")
-    unit: Text | None = Field(None, description="Unit of the result.")
+    unit: Text | None = Field(None, description="Unit of the result; a number needs one.")
+    repeats: tuple[float, ...] = Field((), description="Results of repeated runs of the same session; they give a comparison its interval.")
     columns: dict[str, ScalarValue | tuple[ScalarValue, ...]] = Field(default_factory=dict, description="Further results of the same run.")
     baseline: Text | None = Field(None, description="Id of the measurement that it is compared with.")
     verdict: Literal["kept", "rejected", "neutral", "superseded"] | None = Field(None, description="What was decided.")
@@ -34,6 +35,12 @@ class Measurement(Spec):
     session: Text | None = Field(None, description="Measurements of one session are comparable.")
     caveat: Text | None = Field(None, description="What limits it.")
     source: Text = Field(description="Document that it was read from.")
+
+    @model_validator(mode="after")
+    def _number_with_unit(self) -> Self:
+        if self.unit is None and (self.repeats or not isinstance(self.value, (str, type(None)))):
+            raise ValueError("a number needs its `unit`: without one nobody can compare it")
+        return self
 
 
 class EvidenceSpec(Spec):
