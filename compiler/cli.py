@@ -246,16 +246,16 @@ def docs(
     out: Annotated[Path, typer.Option("--out", help="Root of the checkout.")] = Path(),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a page differs.")] = False,
 ) -> None:
-    """Write the generated pages: spec fields, rules, exit codes, and the README's tables.
+    """Write the generated pages: spec fields, rules, exit codes, what meets which trap, and the README's tables.
 
     Examples:
 
       podwright docs --check
     """
-    from compiler import documents
+    from compiler import coverage, documents
 
     store = spec_store([], False)
-    pages = documents.pages(store, (out / "README.md").read_text("utf-8"))
+    pages = documents.pages(store, (out / "README.md").read_text("utf-8")) | coverage.pages(data_root())
     raise typer.Exit(write_pages(pages, out, check))
 
 
