@@ -61,9 +61,15 @@ def answers(engine: Engine, card: Mapping[str, Any], jobs: Sequence[dict[str, An
             env=judge_env(engine, card, root, cache), timeout=IMPORT_S + QUESTION_S * len(jobs),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoAnswer(f"{engine.python} gave no answer: {error}", "Nothing is known about the plan.", "Run it again on a machine that is less busy.") from error
+        raise NoAnswer(
+            f"{engine.python} gave no answer: {error}", "Nothing is known about the plan.", "Run it again on a machine that is less busy."
+        ) from error
     found = {row["id"]: answer_of(row) for row in (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))}
     if len(found) != len(jobs):
         words = done.stderr.strip()[-LAST_WORDS:] or "it said nothing"
-        raise NoAnswer(f"{engine.python} ended with code {done.returncode} before it answered", words, "Look whether that environment has the release's CUDA build whole.")
+        raise NoAnswer(
+            f"{engine.python} ended with code {done.returncode} before it answered",
+            words,
+            "Look whether that environment has the release's CUDA build whole.",
+        )
     return found

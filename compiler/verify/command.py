@@ -75,16 +75,16 @@ class Judgement:
 def run_verify(specs: SpecSet, plan: Plan, findings: Sequence[Diagnostic], orders: Orders, *, as_json: bool) -> int:
     """Ask the profile's own release about it and print what it says; the exit code: 0 as planned, 1 refused or different, 4 nobody to ask."""
     say = _quiet if as_json else _say
+    refusing = sorted({d.code for d in findings if d.is_error})
     try:
         engine = found_engine(plan, specs, orders, say)
-        judgements = judged(plan, specs, engine, orders, say)
+        judgements = judged(plan, specs, engine, orders, say, refusing)
     except DeployError as error:
         if as_json:
             print_json({"ok": False, "profile": plan.profile, **error.to_json()})
         else:
             print(error.formatted(), file=sys.stderr)
         return NOT_ASKED
-    refusing = sorted({d.code for d in findings if d.is_error})
     ok = all(j.ok for j in judgements)
     if as_json:
         where = {"release": plan.engine.release, "card": card_facts(plan.hardware, specs.hardware), "rules_that_refuse": refusing}
@@ -100,16 +100,22 @@ def found_engine(plan: Plan, specs: SpecSet, orders: Orders, say: Callable[[str]
     """The environment to ask. Raises DeployError."""
     if plan.engine.distribution != "vllm":
         raise NoConfig(
-            f"{plan.profile} runs on {plan.engine.distribution}, not on a card", "There is no card to answer for.", f"`podwright local {plan.profile}` starts the engine itself."
+            f"{plan.profile} runs on {plan.engine.distribution}, not on a card",
+            "There is no card to answer for.",
+            f"`podwright local {plan.profile}` starts the engine itself.",
         )
     if orders.python is not None:
         return given_engine(orders.python, plan.engine.release, orders.root, os.environ)
     lock = orders.root / "specs" / "engines" / specs.engine.lock if specs.engine.lock else None
-    return release_engine(plan.engine.release, lock if lock is not None and lock.is_file() else None, orders.root, os.environ, orders.may_make, say)
+    return release_engine(
+        plan.engine.release, lock if lock is not None and lock.is_file() else None, orders.root, os.environ, orders.may_make, say
+    )
 
 
-def judged(plan: Plan, specs: SpecSet, engine: Engine, orders: Orders, say: Callable[[str], None]) -> list[Judgement]:
-    """All engines of a plan, asked of one process. Raises DeployError."""
+def judged(
+    plan: Plan, specs: SpecSet, engine: Engine, orders: Orders, say: Callable[[str], None], refusing: Sequence[str] = ()
+) -> list[Judgement]:
+    """All engines of a plan, asked of one process. `refusing` are rules that refuse the profile already. Raises DeployError."""
     client = HubClient(token=os.environ.get("HF_TOKEN"))
     card = card_facts(plan.hardware, specs.hardware)
     with tempfile.TemporaryDirectory(prefix="podwright-verify-") as folder:
@@ -119,22 +125,30 @@ def judged(plan: Plan, specs: SpecSet, engine: Engine, orders: Orders, say: Call
             draft = _written(Path(folder) / subject.name / "draft", _draft_config(subject, orders, client))
             model = _written(Path(folder) / subject.name / "model", config)
             asked.append((subject, config, job_of(subject, model or Path(folder), draft, orders.build)))
-        say(f"asking vLLM {plan.engine.release} about {plan.profile} on {plan.hardware.count} x {plan.hardware.name}, half a minute for each engine and rank")
+        say(
+            f"asking vLLM {plan.engine.release} about {plan.profile} on {plan.hardware.count} x {plan.hardware.name}, half a minute for each engine and rank"
+        )
         found = answers(engine, card, [job for _, _, job in asked], orders.root, engines_folder(os.environ))
-    return [judgement(subject, config, found[subject.name]) for subject, config, _ in asked]
+    return [judgement(subject, config, found[subject.name], refusing) for subject, config, _ in asked]
 
 
-def judgement(subject: Subject, config: ModelConfig, answer: Answer) -> Judgement:
+def judgement(subject: Subject, config: ModelConfig, answer: Answer, refusing: Sequence[str] = ()) -> Judgement:
     """An answer beside the plan, and a refusal beside the rule that knows it."""
     rows = tuple(compared(subject, answer, config.is_own)) if answer.resolved else ()
-    rule, fix = ("", "") if answer.accepted else rule_of(answer.error or "")
+    rule, fix = ("", "") if answer.accepted else rule_of(answer.error or "", refusing)
     return Judgement(subject, config, answer, rows, rule, fix)
 
 
-def rule_of(words: str) -> tuple[str, str]:
-    """The code of the rule that a refusal belongs to, and what to do, by the explainer's fingerprints; empty where none knows it."""
-    cause = next((c for c in explained(words).causes if c.kind == "error"), None)
-    return (cause.code, cause.fix) if cause is not None else ("", "")
+def rule_of(words: str, refusing: Sequence[str] = ()) -> tuple[str, str]:
+    """The code of the rule that a refusal belongs to, and what to do, by the explainer's fingerprints; empty where none knows it.
+
+    The engine's words often fit several rules: one that refuses the profile already is the one that is meant.
+    """
+    causes = [c for c in explained(words).causes if c.kind == "error"]
+    for cause in causes:
+        if code := next((code for code in (cause.code, *cause.see) if code in refusing), ""):
+            return code, cause.fix
+    return (causes[0].code, causes[0].fix) if causes else ("", "")
 
 
 def text_of(judgement: Judgement, plan: Plan) -> str:
@@ -144,7 +158,11 @@ def text_of(judgement: Judgement, plan: Plan) -> str:
     lines = [head + ("accepts it" if answer.accepted else f"refuses it ({answer.stage})"), f"  config: {judgement.config.origin}"]
     if not answer.accepted:
         lines.append(f"  engine: {printable(brief((answer.error or '').strip()))}")
-        lines.append(f"  rule: {judgement.rule} (`podwright explain {judgement.rule}`)" if judgement.rule else "  rule: none of podwright's rules knows this refusal")
+        lines.append(
+            f"  rule: {judgement.rule} (`podwright explain {judgement.rule}`)"
+            if judgement.rule
+            else "  rule: none of podwright's rules knows this refusal"
+        )
         lines += [f"  fix: {judgement.fix}"] if judgement.fix else []
     if judgement.rows:
         rows = [(row.name, _short(row.planned), _short(row.engine), row.verdict) for row in judgement.rows]
@@ -152,7 +170,9 @@ def text_of(judgement: Judgement, plan: Plan) -> str:
     for row in judgement.faults:
         lines.append(f"  fault of the plan: {row.name} is {_short(row.engine)}, planned {_short(row.planned)}. {row.why}")
     if answer.accepted and not judgement.faults:
-        lines.append(f"  as planned: {sum(row.verdict == 'same' for row in judgement.rows)} of {sum(row.verdict != 'told' for row in judgement.rows)} values")
+        lines.append(
+            f"  as planned: {sum(row.verdict == 'same' for row in judgement.rows)} of {sum(row.verdict != 'told' for row in judgement.rows)} values"
+        )
     return "\n".join(lines)
 
 
@@ -166,7 +186,9 @@ def _draft_config(subject: Subject, orders: Orders, client: HubClient) -> ModelC
         return hub_config(repo, None, client)
     except DeployError as error:
         raise NoConfig(
-            f"the draft {repo} has no config.json here: {error.what}", "The engine opens the draft's config while it decides.", "Give a folder with it: --draft-config FOLDER."
+            f"the draft {repo} has no config.json here: {error.what}",
+            "The engine opens the draft's config while it decides.",
+            "Give a folder with it: --draft-config FOLDER.",
         ) from error
 
 
@@ -181,7 +203,13 @@ def _written(folder: Path, config: ModelConfig | None) -> Path | None:
 def _short(value: Any) -> str:
     if value is None:
         return "-"
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else f"{value:,.6g}" if isinstance(value, float) else str(value)
+    text = (
+        f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else f"{value:,.6g}"
+        if isinstance(value, float)
+        else str(value)
+    )
     return printable(brief(text, WIDEST))
 
 

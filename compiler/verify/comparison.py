@@ -20,6 +20,7 @@ WEIGHTS_CLOSE = 0.02
 SETTINGS = (
     "enable_prefix_caching", "async_scheduling", "mamba_cache_mode", "enable_chunked_prefill", "enable_expert_parallel", "pipeline_parallel_size", "gpu_memory_utilization",
 )  # fmt: skip
+NOT_JUDGED = "Not judged: the quantization of this config is the spec's, not the checkpoint's."
 KERNELS = ("marlin", "machete", "humming", "cutlass")
 
 
@@ -42,7 +43,8 @@ def compared(subject: Subject, answer: Answer, is_own_config: bool) -> list[Row]
     """Every row for one engine that was accepted as far as the answer goes."""
     rows = [*_configuration(subject, answer.resolved)]
     for rank in answer.ranks:
-        rows += _rank(subject, rank, is_own_config, "" if len(answer.ranks) == 1 else f" of rank {rank['rank']}")
+        label = "" if len(answer.ranks) == 1 else f" of rank {rank['rank']}"
+        rows += _rank(subject, rank, is_own_config, label, answer.resolved.get("mamba_cache_mode") == "all")
     if len(answer.ranks) > 1:
         unlike = [rank["rank"] for rank in answer.ranks if _layout(rank) != _layout(answer.ranks[0])]
         rows.append(_row("ranks unlike rank 0", [], unlike, "The plan divides all ranks alike."))
@@ -58,18 +60,40 @@ def _configuration(subject: Subject, found: dict[str, Any]) -> Iterable[Row]:
     yield _row("architecture", model.architecture, found["architecture"], "The spec names another network than its config.json.")
     yield _row("runner", engine.runner, found["runner"], "Rules about drafts and thinking budgets depend on the runner.")
     yield _row("max_model_len", engine.max_model_len, found["max_model_len"], "Clients are promised another window than the engine admits.")
-    yield _row("max_num_seqs", engine.max_num_seqs, found["max_num_seqs"], "State blocks and graphs are planned for another number of sequences.")
-    yield _row("max_num_batched_tokens", engine.max_num_batched_tokens, found["max_num_batched_tokens"], "The activation peak is planned for another batch.")
+    yield _row(
+        "max_num_seqs", engine.max_num_seqs, found["max_num_seqs"], "State blocks and graphs are planned for another number of sequences."
+    )
+    yield _row(
+        "max_num_batched_tokens",
+        engine.max_num_batched_tokens,
+        found["max_num_batched_tokens"],
+        "The activation peak is planned for another batch.",
+    )
     yield _row("tensor_parallel_size", engine.tensor_parallel, found["tensor_parallel_size"], "Weights and cache are divided differently.")
     yield _row("data_parallel_size", engine.data_parallel, found["data_parallel_size"], "Replicas are counted differently.")
-    yield _row("kv_cache_dtype", _plain(engine.kv_cache_dtype), _plain(found["kv_cache_dtype"]), "The cache holds another number of tokens than planned.")
+    yield _row(
+        "kv_cache_dtype",
+        _plain(engine.kv_cache_dtype),
+        _plain(found["kv_cache_dtype"]),
+        "The cache holds another number of tokens than planned.",
+    )
     settings = {setting.name: setting.value for setting in engine.settings}
     for name in SETTINGS:
         if name in settings and name in found:
             yield _row(name, settings[name], found[name], "The engine makes something else of the setting, without a word.")
     yield _rope(subject, found.get("rope"))
-    for name in ("dtype", "quantization", "cudagraph_mode"):
+    yield _method(settings.get("quantization"), found.get("quantization"))
+    for name in ("dtype", "cudagraph_mode"):
         yield Row(name, None, found.get(name), "told")
+
+
+def _method(asked: Any, found: Any) -> Row:
+    """The quantization method; the engine's own names go on where ours end (awq_marlin, modelopt_fp4)."""
+    if asked is None:
+        return Row("quantization", None, found, "told")
+    if isinstance(found, str) and found.startswith(str(asked)):
+        return Row("quantization", asked, found, "same")
+    return Row("quantization", asked, found, "differs", "The engine takes the checkpoint's own method instead, without a word.")
 
 
 def _rope(subject: Subject, rope: dict[str, Any] | None) -> Row:
@@ -81,40 +105,70 @@ def _rope(subject: Subject, rope: dict[str, Any] | None) -> Row:
     return _row("rope", f"yarn, factor {factor:g}", f"{kind}, factor {found:g}" if isinstance(found, (int, float)) else kind, why)
 
 
-def _rank(subject: Subject, rank: dict[str, Any], is_own_config: bool, label: str) -> Iterable[Row]:
+def _rank(subject: Subject, rank: dict[str, Any], is_own_config: bool, label: str, keeps_states: bool) -> Iterable[Row]:
+    """Rows of one rank. With states kept for every block, what a token costs is not in any layer's own page: the tokens tell it."""
     memory = subject.memory
     yield _weights(subject, rank["parameter_bytes"] / GIB, is_own_config, label)
     if label and rank["rank"] > 0:
         return  # A row of its own says whether this rank's backends and cache are those of rank 0.
     yield _row("block_size", memory.block_size, rank["block_size"], "Prefix hits and state slots come in other steps than planned.")
-    yield _near("bytes_per_token", memory.bytes_per_token, token_bytes(rank["kv_specs"]), CLOSE, "The cache holds another number of tokens than planned.")
+    if not keeps_states:
+        yield _near(
+            "bytes_per_token",
+            memory.bytes_per_token,
+            token_bytes(rank["kv_specs"]),
+            CLOSE,
+            "The cache holds another number of tokens than planned.",
+        )
     if rank.get("cache"):
-        yield _near("kv_tokens", memory.kv_tokens.mid, rank["cache"]["tokens"], CLOSE, "From the same memory the release makes another number of tokens.")
-        yield _near("concurrency", memory.concurrency.mid, round(rank["cache"]["concurrency"], 2), CLOSE, "The pool holds another number of full windows.")
+        yield _near(
+            "kv_tokens",
+            memory.kv_tokens.mid,
+            rank["cache"]["tokens"],
+            CLOSE,
+            "From the same memory the release makes another number of tokens.",
+        )
+        yield _near(
+            "concurrency",
+            memory.concurrency.mid,
+            round(rank["cache"]["concurrency"], 2),
+            CLOSE,
+            "The pool holds another number of full windows.",
+        )
         yield Row("num_blocks", None, rank["cache"]["num_blocks"], "told")
     for kind in ("attention", "linear", "experts"):
         if rank["backends"].get(kind):
             yield Row(f"{kind} backends", None, _counted(rank["backends"][kind]), "told")
-    yield from _kernel(subject, rank["backends"])
+    yield from _kernel(subject, rank["backends"], is_own_config)
 
 
 def _weights(subject: Subject, found: float, is_own_config: bool, label: str) -> Row:
     planned, name, found = subject.memory.weights_gib, f"weights{label}, GiB", round(found, 3)
     if not is_own_config:
-        return Row(name, planned, found, "told", "Not judged: the quantization of this config is the spec's, not the checkpoint's.")
+        return Row(name, planned, found, "told", NOT_JUDGED)
     return _near(name, planned, found, WEIGHTS_CLOSE, "The planner takes another share of the card for weights.")
 
 
-def _kernel(subject: Subject, backends: dict[str, dict[str, int]]) -> Iterable[Row]:
+def _kernel(subject: Subject, backends: dict[str, dict[str, int]], is_own_config: bool) -> Iterable[Row]:
     """A kernel that the spec names must be among those that the release picked for this card; unquantized layers tell nothing."""
     names = " ".join([*backends.get("linear", {}), *backends.get("experts", {})])
     if not any("Unquantized" not in name for kind in ("linear", "experts") for name in backends.get(kind, {})):
         return
     for kernel in KERNELS:
-        if kernel in subject.model.kernel.lower():
-            yield Row("kernel", subject.model.kernel, names, "same") if kernel in names.lower() else Row(
-                "kernel", subject.model.kernel, names, "differs", "The spec says that another kernel computes the quantized weights on this card."
+        if kernel not in subject.model.kernel.lower():
+            continue
+        if kernel in names.lower():
+            yield Row("kernel", subject.model.kernel, names, "same")
+        elif is_own_config:
+            yield Row(
+                "kernel",
+                subject.model.kernel,
+                names,
+                "differs",
+                "The spec says that another kernel computes the quantized weights on this card.",
             )
+        else:
+            yield Row("kernel", subject.model.kernel, names, "told", NOT_JUDGED)
 
 
 def token_bytes(specs: Iterable[dict[str, Any]]) -> float:

@@ -41,11 +41,19 @@ def folder_config(folder: Path) -> ModelConfig:
     try:
         content = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise NoConfig(f"{path} cannot be read: {error.strerror}", "The engine cannot be asked about a model without its config.json.", "Name the checkpoint's folder with --config.") from error
+        raise NoConfig(
+            f"{path} cannot be read: {error.strerror}",
+            "The engine cannot be asked about a model without its config.json.",
+            "Name the checkpoint's folder with --config.",
+        ) from error
     except ValueError as error:
         raise NoConfig(f"{path} is not JSON: {error}", "The engine would refuse it, too.", "Fetch the file again.") from error
     if not isinstance(content, dict) or not isinstance(content.get("architectures"), list):
-        raise NoConfig(f"{path} names no architectures", "It is not the config.json of a model that the engine could serve.", "Name the checkpoint's folder with --config.")
+        raise NoConfig(
+            f"{path} names no architectures",
+            "It is not the config.json of a model that the engine could serve.",
+            "Name the checkpoint's folder with --config.",
+        )
     return ModelConfig("folder", str(path), content)
 
 
@@ -54,7 +62,9 @@ def hub_config(repo: str, revision: str | None, client: HubClient) -> ModelConfi
     try:
         content = json.loads(client.file(repo, "config.json", revision or MAIN))
     except ValueError as error:
-        raise NoConfig(f"config.json of {repo} is not JSON: {error}", "The engine would refuse it, too.", "Look at the file on the Hub.") from error
+        raise NoConfig(
+            f"config.json of {repo} is not JSON: {error}", "The engine would refuse it, too.", "Look at the file on the Hub."
+        ) from error
     if not isinstance(content, dict):
         raise NoConfig(f"config.json of {repo} is no object", "The engine would refuse it, too.", "Look at the file on the Hub.")
     return ModelConfig("hub", f"{repo}@{(revision or MAIN)[:12]}", content)
@@ -72,7 +82,9 @@ def facts_config(model: ModelSpec) -> ModelConfig:
     return ModelConfig("facts", f"the model spec's facts over the public shape of {like}", content)
 
 
-def model_config(plan: ModelPlan, spec: ModelSpec, folder: Path | None, wanted: Literal["auto", "hub", "facts"], client: HubClient) -> ModelConfig:
+def model_config(
+    plan: ModelPlan, spec: ModelSpec, folder: Path | None, wanted: Literal["auto", "hub", "facts"], client: HubClient
+) -> ModelConfig:
     """The config.json to ask about: a given folder's, else the Hub's, else (with `auto`) what the spec says. Raises DeployError."""
     if folder is not None:
         return patched(folder_config(folder), plan.config_patches)

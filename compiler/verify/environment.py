@@ -49,17 +49,23 @@ def given_engine(python: Path, release: str, root: Path, environ: Mapping[str, s
         raise NoEngine(f"{python} cannot be run: {error}", "The release is asked inside its own Python.", TWO_WAYS) from error
     found, _, package = done.stdout.strip().partition("\n")
     if done.returncode or found.partition("+")[0] != release:
-        raise NoEngine(f"{python} has {'vllm ' + found if found else 'no vllm'}, and the profile asks for {release}", "Another release decides differently.", TWO_WAYS)
+        raise NoEngine(
+            f"{python} has {'vllm ' + found if found else 'no vllm'}, and the profile asks for {release}",
+            "Another release decides differently.",
+            TWO_WAYS,
+        )
     beside = python.parent.parent / "no-device"
     if (beside / "libcuda.so.1").exists():
         return Engine(python, beside, False)
     folder = engines_folder(environ) / f"driver-{release}"
     if not (folder / "libcuda.so.1").exists():
-        _run([str(root / SCRIPT), "--driver", package, str(folder)], environ, lambda line: None)
+        _run(["bash", str(root / SCRIPT), "--driver", package, str(folder)], environ, lambda line: None)
     return Engine(python, folder, False)
 
 
-def release_engine(release: str, lock: Path | None, root: Path, environ: Mapping[str, str], may_make: bool, say: Callable[[str], None]) -> Engine:
+def release_engine(
+    release: str, lock: Path | None, root: Path, environ: Mapping[str, str], may_make: bool, say: Callable[[str], None]
+) -> Engine:
     """The cached environment of a release, made now where there is none and that is allowed. Raises NoEngine."""
     folder = engines_folder(environ) / f"vllm-{release}"
     if (folder / ".complete").exists():
@@ -67,7 +73,7 @@ def release_engine(release: str, lock: Path | None, root: Path, environ: Mapping
     if not may_make:
         raise NoEngine(f"no vLLM {release} at hand", f"{folder} does not exist, and --no-install forbids to make it.", TWO_WAYS)
     say(f"making an environment with vLLM {release} in {folder}, once")
-    _run([str(root / SCRIPT), release, str(folder), *([str(lock)] if lock else [])], environ, say)
+    _run(["bash", str(root / SCRIPT), release, str(folder), *([str(lock)] if lock else [])], environ, say)
     return Engine(folder / "bin" / "python", folder / "no-device", True)
 
 

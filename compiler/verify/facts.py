@@ -59,7 +59,9 @@ def config_of(model: ModelSpec) -> tuple[dict[str, Any], str]:
     text = _text(config)
     layers = model.architecture.layers
     if layers is not None and layers != text["num_hidden_layers"] and any(key in text for key in _PATTERNS):
-        raise NoFacts(f"{model.architecture.name} with {layers} layers: which layer is of which kind is only known for {text['num_hidden_layers']}")
+        raise NoFacts(
+            f"{model.architecture.name} with {layers} layers: which layer is of which kind is only known for {text['num_hidden_layers']}"
+        )
     for key, value in _facts(model).items():
         if key in text and value is not None:
             text[key] = value
@@ -73,14 +75,21 @@ def quantization_of(model: ModelSpec) -> dict[str, Any] | None:
     spec = model.quantization
     stored: dict[str, str] = {part.part: part.weights for part in spec.parts}
     quantized = {"awq-int4": "int4", "fp8": "fp8", "nvfp4": "nvfp4"}.get(spec.scheme)
-    if spec.method is None or quantized is None or not stored:
+    if spec.method is None or quantized is None or "rest" not in stored:
         return None
-    rest = stored.get("rest", quantized)
+    rest = stored["rest"]
     left_out = [part for part in _MODULES if stored.get(part, rest) != quantized]
     if spec.method.startswith("modelopt") and spec.scheme == "nvfp4":
         globs = [pattern for part in left_out for pattern in _globs(part)]
         scheme = {"kv_cache_scheme": {"num_bits": 8, "type": "float"}} if spec.kv_cache_scheme == "fp8" else {}
-        return {"quant_method": "modelopt", "quant_algo": "NVFP4", "config_groups": {}, "group_size": 16, "ignore": ["lm_head", "*.gate", *globs], **scheme}
+        return {
+            "quant_method": "modelopt",
+            "quant_algo": "NVFP4",
+            "config_groups": {},
+            "group_size": 16,
+            "ignore": ["lm_head", "*.gate", *globs],
+            **scheme,
+        }
     if spec.method != "compressed-tensors" or spec.scheme == "nvfp4":
         return None
     ignore = [*_MOE_EVERYWHERE, *(pattern for part in left_out for pattern in _MODULES[part])]
@@ -91,13 +100,24 @@ def _scheme(scheme: str) -> dict[str, Any]:
     if scheme == "fp8":
         weights = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True, "dynamic": False}
         activations = {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True}
-        return {"format": "float-quantized", "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": activations}}}
+        return {
+            "format": "float-quantized",
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": activations}},
+        }
     weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": _INT4_GROUP, "symmetric": True, "dynamic": False}
     return {"format": "pack-quantized", "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}
 
 
 def _globs(part: str) -> list[str]:
-    names = {"routed-experts": "experts", "shared-experts": "shared_expert", "attention": "self_attn", "linear-attention": "linear_attn", "mamba": "mixer", "vision": "visual", "mtp": "mtp"}
+    names = {
+        "routed-experts": "experts",
+        "shared-experts": "shared_expert",
+        "attention": "self_attn",
+        "linear-attention": "linear_attn",
+        "mamba": "mixer",
+        "vision": "visual",
+        "mtp": "mtp",
+    }
     return [f"*{names[part]}*"] if part in names else []
 
 

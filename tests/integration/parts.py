@@ -17,12 +17,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = Path(os.environ.get("PODWRIGHT_REAL_PARTS_DIR") or Path.home() / ".cache" / "podwright" / "real-parts")
 BUILD = Path(os.environ.get("PODWRIGHT_BUILD_DIR") or ROOT / "build")
-FAKECARD = Path(os.environ.get("PODWRIGHT_FAKECARD_DIR") or ROOT.parent / "shared" / "bench" / "fakecard")
 ENGINE_TOOLS = ROOT / "tests" / "integration" / "engine"
 # Building the parser takes 12 s on an idle core and a minute on a busy one; the tests of a whole build must not hang on it.
 PARSER_SECONDS = 300
-# The engine's import, and then up to a minute for each architecture that is seen for the first time.
-CONFIGURATION_SECONDS = 1500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,12 +88,6 @@ class Built:
         """The engine's release."""
         return str(self.plan["engine"]["release"])
 
-    @property
-    def card(self) -> str:
-        """The hardware as the fake card wants it: name, compute capability, MiB of one, count."""
-        hardware = self.plan["hardware"]
-        return "|".join(str(hardware[key]) for key in ("name", "compute_capability", "vram_mib", "count"))
-
 
 def built_bundles(build: Path = BUILD) -> list[Built]:
     """The bundles that lie in the build folder, by name; none before `make build-all`."""
@@ -118,10 +109,3 @@ def parser_answers(parts: EngineParts, command_lines: dict[str, list[str]]) -> d
     """What a release's real parser says to command lines (what comes after `vllm serve`), by name."""
     jobs = [{"id": name, "argv": argv} for name, argv in command_lines.items()]
     return json_lines([parts.python, ENGINE_TOOLS / "ask_engine.py"], jobs, parts.env(), PARSER_SECONDS)
-
-
-def configuration_answers(parts: EngineParts, card: str, jobs: list[dict[str, Any]], **env: str) -> dict[str, dict[str, Any]]:
-    """What a release's real configuration phase says to jobs (`id`, `model` folder, `argv`) on a named card."""
-    variables = parts.env(FAKE_CARD=card, REAL_KERNELS="1", PYTHONPATH=str(FAKECARD), **env)
-    command = [parts.python, ENGINE_TOOLS / "ask_config.py", FAKECARD / "ask.py"]
-    return json_lines(command, jobs, variables, CONFIGURATION_SECONDS)

@@ -11,6 +11,7 @@ configuration became), `ranks` (parameters, backends and KV cache specs of each 
 
 The engine is imported once; each job, and each rank in it, runs in a fork of that. The engine's own output goes to standard error.
 """
+
 from __future__ import annotations
 
 import collections
@@ -110,7 +111,9 @@ def resolved(config: Any) -> dict[str, Any]:
         "data_parallel_size": parallel.data_parallel_size,
         "enable_expert_parallel": parallel.enable_expert_parallel,
         "cudagraph_mode": getattr(config.compilation_config.cudagraph_mode, "name", str(config.compilation_config.cudagraph_mode)),
-        "rope": {str(key): value for key, value in rope.items() if isinstance(value, (str, int, float, bool, list, dict))} if rope else None,
+        "rope": {str(key): value for key, value in rope.items() if isinstance(value, (str, int, float, bool, list, dict))}
+        if rope
+        else None,
     }
 
 
@@ -193,7 +196,11 @@ def backends(config: Any, model: Any) -> dict[str, dict[str, int]]:
     from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 
     layers = get_layers_from_vllm_config(config, AttentionLayerBase).values()
-    found = {"attention": collections.Counter(layer.get_attn_backend().get_name() for layer in layers), "linear": collections.Counter(), "experts": collections.Counter()}
+    found = {
+        "attention": collections.Counter(layer.get_attn_backend().get_name() for layer in layers),
+        "linear": collections.Counter(),
+        "experts": collections.Counter(),
+    }
     for module in model.modules():
         if getattr(module, "quant_method", None) is None:
             continue
@@ -216,8 +223,14 @@ def cache_specs(config: Any) -> dict[str, Any]:
 
 def shown_specs(specs: dict[str, Any]) -> list[dict[str, Any]]:
     """Specs counted by what they say: kind, tokens of a block, bytes of its page with and without padding."""
-    counted = collections.Counter((type(spec).__name__, spec.block_size, spec.page_size_bytes, getattr(spec, "real_page_size_bytes", spec.page_size_bytes)) for spec in specs.values())
-    return [{"kind": kind, "block_size": block, "page_bytes": page, "real_page_bytes": real, "layers": layers} for (kind, block, page, real), layers in sorted(counted.items())]
+    counted = collections.Counter(
+        (type(spec).__name__, spec.block_size, spec.page_size_bytes, getattr(spec, "real_page_size_bytes", spec.page_size_bytes))
+        for spec in specs.values()
+    )
+    return [
+        {"kind": kind, "block_size": block, "page_bytes": page, "real_page_bytes": real, "layers": layers}
+        for (kind, block, page, real), layers in sorted(counted.items())
+    ]
 
 
 def divided(config: Any, specs: dict[str, Any], kv_bytes: int) -> dict[str, Any]:
@@ -229,7 +242,12 @@ def divided(config: Any, specs: dict[str, Any], kv_bytes: int) -> dict[str, Any]
     except ValueError as error:
         raise Refused("cache", f"ValueError: {error}") from error
     concurrency = kv_cache_utils.get_max_concurrency_for_kv_cache_config(config, found)
-    return {"num_blocks": found.num_blocks, "concurrency": concurrency, "tokens": int(concurrency * config.model_config.max_model_len), "groups": len(found.kv_cache_groups)}
+    return {
+        "num_blocks": found.num_blocks,
+        "concurrency": concurrency,
+        "tokens": int(concurrency * config.model_config.max_model_len),
+        "groups": len(found.kv_cache_groups),
+    }
 
 
 def built(config: Any, rank: int, kv_bytes: int | None) -> dict[str, Any]:
@@ -255,7 +273,14 @@ def built(config: Any, rank: int, kv_bytes: int | None) -> dict[str, Any]:
     sizes = [p.numel() * p.element_size() for p in model.parameters()]
     with set_current_vllm_config(config):
         cache = divided(config, specs, kv_bytes) if kv_bytes and specs else None
-    return {"rank": rank, "parameters": sum(p.numel() for p in model.parameters()), "parameter_bytes": sum(sizes) + draft, "draft_bytes": draft, **found, "cache": cache}
+    return {
+        "rank": rank,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameter_bytes": sum(sizes) + draft,
+        "draft_bytes": draft,
+        **found,
+        "cache": cache,
+    }
 
 
 def in_child(work: Callable[[], dict[str, Any]], deadline: float) -> dict[str, Any]:
@@ -282,7 +307,11 @@ def in_child(work: Callable[[], dict[str, Any]], deadline: float) -> dict[str, A
             os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if not text:
-        return {"accepted": False, "stage": "none", "error": "the engine gave no answer in time" if text is None else "the engine's process ended without an answer"}
+        return {
+            "accepted": False,
+            "stage": "none",
+            "error": "the engine gave no answer in time" if text is None else "the engine's process ended without an answer",
+        }
     found: dict[str, Any] = json.loads(text)
     return found
 

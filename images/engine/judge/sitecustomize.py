@@ -1,4 +1,5 @@
 """Python reads this before anything else where this folder is on PYTHONPATH: the engine's own child processes need the stand-in, too."""
+
 import os
 
 if os.environ.get("PODWRIGHT_CARD"):

@@ -4,6 +4,7 @@ The card is described by the JSON text in PODWRIGHT_CARD: `name`, `capability` (
 can be computed on it: only the questions that configuration and model construction ask are answered, in the modules that ask the
 driver. A module is changed right after it was loaded, so the engine's files stay as they are.
 """
+
 from __future__ import annotations
 
 import importlib.abc
@@ -50,10 +51,21 @@ class Card:
     def properties(self) -> SimpleNamespace:
         """What torch calls the properties of a device."""
         return SimpleNamespace(
-            name=self.name, major=self.major, minor=self.minor, total_memory=self.bytes, multi_processor_count=MULTIPROCESSORS, warp_size=32,
-            max_threads_per_multi_processor=2048 if self.major in (8, 9, 10) and self.minor == 0 else 1536, regs_per_multiprocessor=65536,
-            shared_memory_per_block=49152, shared_memory_per_block_optin=self.shared, shared_memory_per_multiprocessor=self.shared + 1024,
-            L2_cache_size=50 << 20, is_integrated=False, gcnArchName="", uuid="0",
+            name=self.name,
+            major=self.major,
+            minor=self.minor,
+            total_memory=self.bytes,
+            multi_processor_count=MULTIPROCESSORS,
+            warp_size=32,
+            max_threads_per_multi_processor=2048 if self.major in (8, 9, 10) and self.minor == 0 else 1536,
+            regs_per_multiprocessor=65536,
+            shared_memory_per_block=49152,
+            shared_memory_per_block_optin=self.shared,
+            shared_memory_per_multiprocessor=self.shared + 1024,
+            L2_cache_size=50 << 20,
+            is_integrated=False,
+            gcnArchName="",
+            uuid="0",
         )
 
 
@@ -61,8 +73,15 @@ def about_nvml(module: ModuleType, card: Card) -> None:
     """The driver's management library, as the engine carries it."""
     memory = SimpleNamespace(total=card.bytes, used=0, free=card.bytes)
     replaced(
-        module, nvmlInit=None, nvmlShutdown=None, nvmlDeviceGetCount=card.count, nvmlDeviceGetHandleByUUID=0, nvmlDeviceGetCudaComputeCapability=(card.major, card.minor),
-        nvmlDeviceGetName=card.name, nvmlDeviceGetMemoryInfo=memory, nvmlDeviceGetP2PStatus=LINKED if card.nvlink else NOT_LINKED,
+        module,
+        nvmlInit=None,
+        nvmlShutdown=None,
+        nvmlDeviceGetCount=card.count,
+        nvmlDeviceGetHandleByUUID=0,
+        nvmlDeviceGetCudaComputeCapability=(card.major, card.minor),
+        nvmlDeviceGetName=card.name,
+        nvmlDeviceGetMemoryInfo=memory,
+        nvmlDeviceGetP2PStatus=LINKED if card.nvlink else NOT_LINKED,
     )
     setattr(module, "nvmlDeviceGetHandleByIndex", lambda index: index)  # noqa: B010
     setattr(module, "nvmlDeviceGetUUID", lambda handle: f"GPU-{handle}")  # noqa: B010
@@ -71,8 +90,17 @@ def about_nvml(module: ModuleType, card: Card) -> None:
 def about_torch(module: ModuleType, card: Card) -> None:
     """torch.cuda."""
     replaced(
-        module, is_available=True, is_bf16_supported=True, device_count=card.count, _device_count_nvml=card.count, get_device_properties=card.properties(),
-        get_device_capability=(card.major, card.minor), get_device_name=card.name, current_device=0, set_device=None, mem_get_info=(card.bytes - CONTEXT_BYTES, card.bytes),
+        module,
+        is_available=True,
+        is_bf16_supported=True,
+        device_count=card.count,
+        _device_count_nvml=card.count,
+        get_device_properties=card.properties(),
+        get_device_capability=(card.major, card.minor),
+        get_device_name=card.name,
+        current_device=0,
+        set_device=None,
+        mem_get_info=(card.bytes - CONTEXT_BYTES, card.bytes),
     )
 
 
@@ -113,7 +141,14 @@ def about_triton(module: ModuleType, card: Card) -> None:
     class Driver:
         """Of the stand-in."""
 
-        utils = SimpleNamespace(get_device_properties=lambda device: {"max_shared_mem": card.shared, "multiprocessor_count": MULTIPROCESSORS, "warpSize": 32, "max_num_regs": 65536})
+        utils = SimpleNamespace(
+            get_device_properties=lambda device: {
+                "max_shared_mem": card.shared,
+                "multiprocessor_count": MULTIPROCESSORS,
+                "warpSize": 32,
+                "max_num_regs": 65536,
+            }
+        )
 
         @staticmethod
         def is_active() -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.verify.command import rule_of
 from tests.cli.command import podwright
 from tests.unit.verify.recorded import fake_python, recorded_row
 
@@ -14,7 +15,9 @@ REFUSAL = "ValueError: Selected backend AttentionBackendEnum.FLASH_ATTN is not v
 
 
 def test_an_accepted_profile_is_shown_with_every_value(tmp_path: Path) -> None:
-    ended = podwright("verify", "nemotron-ada", "--config-from", "facts", "--engine-python", fake_python(tmp_path, [recorded_row("nemotron-ada")]))
+    ended = podwright(
+        "verify", "nemotron-ada", "--config-from", "facts", "--engine-python", fake_python(tmp_path, [recorded_row("nemotron-ada")])
+    )
     assert ended.code == 0, ended.err
     assert "nemotron-ada: vLLM 0.27.1 on 1 x NVIDIA RTX 6000 Ada Generation accepts it" in ended.out
     assert "as planned: 17 of 17 values" in ended.out and "MARLIN" in ended.out
@@ -46,8 +49,22 @@ def test_a_refusal_that_no_rule_knows_says_so(tmp_path: Path) -> None:
     assert ended.code == 1 and "none of podwright's rules knows this refusal" in ended.out
 
 
+def test_of_several_rules_the_one_that_refuses_already_is_meant() -> None:
+    assert rule_of(REFUSAL)[0] == "KVC001"
+    assert rule_of(REFUSAL, ["ENG001"])[0] == "KVC001"
+    assert rule_of(REFUSAL, ["ENG001", "KVC007"])[0] == "KVC007"
+
+
 def test_json_holds_everything(tmp_path: Path) -> None:
-    ended = podwright("verify", "nemotron-ada", "--config-from", "facts", "--json", "--engine-python", fake_python(tmp_path, [recorded_row("nemotron-ada")]))
+    ended = podwright(
+        "verify",
+        "nemotron-ada",
+        "--config-from",
+        "facts",
+        "--json",
+        "--engine-python",
+        fake_python(tmp_path, [recorded_row("nemotron-ada")]),
+    )
     found = json.loads(ended.out)
     assert ended.code == 0 and ended.err == ""
     assert found["ok"] is True and found["release"] == "0.27.1" and found["card"]["name"] == "NVIDIA RTX 6000 Ada Generation"
@@ -78,11 +95,16 @@ def test_a_folders_config_goes_to_the_engine_with_the_pods_repairs(tmp_path: Pat
     folder.mkdir()
     config = {"architectures": ["Qwen3_5MoeForConditionalGeneration"], "quantization_config": {"ignore": ["lm_head"]}}
     (folder / "config.json").write_text(json.dumps(config))
-    ended = podwright("verify", "nemotron-ada", "--config", folder, "--engine-python", fake_python(tmp_path, [recorded_row("nemotron-ada")]))
+    ended = podwright(
+        "verify", "nemotron-ada", "--config", folder, "--engine-python", fake_python(tmp_path, [recorded_row("nemotron-ada")])
+    )
     assert ended.code == 0 and str(folder / "config.json") in ended.out
 
 
-@pytest.mark.parametrize(("content", "said"), [("{", "is not JSON"), ("[]", "names no architectures"), ('{"model_type": "x"}', "names no architectures"), (None, "cannot be read")])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "is not JSON"), ("[]", "names no architectures"), ('{"model_type": "x"}', "names no architectures"), (None, "cannot be read")],
+)
 def test_a_folder_without_a_config_is_one_message(tmp_path: Path, content: str | None, said: str) -> None:
     if content is not None:
         (tmp_path / "config.json").write_text(content)
@@ -90,7 +112,9 @@ def test_a_folder_without_a_config_is_one_message(tmp_path: Path, content: str |
     assert ended.code == 4 and said in ended.err and "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize(("profile", "said"), [("flashnext-blackwell", "no public shape of Qwen4Exp"), ("tiny-cpu", "podwright local tiny-cpu")])
+@pytest.mark.parametrize(
+    ("profile", "said"), [("flashnext-blackwell", "no public shape of Qwen4Exp"), ("tiny-cpu", "podwright local tiny-cpu")]
+)
 def test_what_cannot_be_asked_says_what_is_missing(tmp_path: Path, profile: str, said: str) -> None:
     ended = podwright("verify", profile, "--config-from", "facts", "--engine-python", fake_python(tmp_path, []))
     assert ended.code == 4 and said in ended.err

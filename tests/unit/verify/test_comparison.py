@@ -22,12 +22,22 @@ def rows(profile: str, changed: dict[str, object] | None = None, changes: Change
 def test_a_real_answer_is_as_planned(profile: str) -> None:
     found = rows(profile, own=False)
     assert [row for row in found.values() if row.verdict == "differs"] == []
-    assert {"kv_tokens", "block_size", "bytes_per_token", "runner", "concurrency"} <= {name for name, row in found.items() if row.verdict == "same"}
+    assert {"kv_tokens", "block_size", "bytes_per_token", "runner", "concurrency"} <= {
+        name for name, row in found.items() if row.verdict == "same"
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("runner", "V2"), ("max_model_len", 262144), ("kv_cache_dtype", "auto"), ("mamba_cache_mode", "all"), ("enable_prefix_caching", False), ("architecture", "LlamaForCausalLM"), ("max_num_seqs", 1024)],
+    [
+        ("runner", "V2"),
+        ("max_model_len", 262144),
+        ("kv_cache_dtype", "auto"),
+        ("mamba_cache_mode", "all"),
+        ("enable_prefix_caching", False),
+        ("architecture", "LlamaForCausalLM"),
+        ("max_num_seqs", 1024),
+    ],
 )
 def test_what_the_engine_makes_otherwise_is_a_fault_of_the_plan(name: str, value: object) -> None:
     found = rows("nemotron-ada", {name: value})
@@ -60,9 +70,12 @@ def test_ranks_that_are_unlike_are_a_fault() -> None:
 
 def test_another_kernel_than_the_spec_names_is_a_fault() -> None:
     row = recorded_row("nemotron-ada")
-    row["ranks"][0]["backends"].update(linear={"ModelOptNvFp4LinearMethod/CutlassNvFp4LinearKernel": 104}, experts={"ModelOptNvFp4FusedMoE/FLASHINFER_CUTLASS": 23})
-    found = {r.name: r for r in compared(subject_of("nemotron-ada"), answer_of(row), False)}
-    assert found["kernel"].verdict == "differs"
+    row["ranks"][0]["backends"].update(
+        linear={"ModelOptNvFp4LinearMethod/CutlassNvFp4LinearKernel": 104}, experts={"ModelOptNvFp4FusedMoE/FLASHINFER_CUTLASS": 23}
+    )
+    for is_own, verdict in ((True, "differs"), (False, "told")):
+        found = {r.name: r for r in compared(subject_of("nemotron-ada"), answer_of(row), is_own)}
+        assert found["kernel"].verdict == verdict
 
 
 def test_other_tokens_from_the_same_memory_are_a_fault() -> None:
@@ -76,3 +89,13 @@ def test_states_and_windows_cost_no_bytes_a_token() -> None:
     full = {"kind": "FullAttentionSpec", "block_size": 16, "page_bytes": 64, "real_page_bytes": 32, "layers": 3}
     others = [{**full, "kind": kind} for kind in ("MambaSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec")]
     assert token_bytes([full, *others]) == 6.0
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [("modelopt", "same"), ("modelopt_fp4", "same"), ("awq", "differs")])
+def test_a_quantization_method_that_is_ignored_is_a_fault(asked: str, verdict: str) -> None:
+    assert rows("nemotron-ada", changes={"profile": {"settings.quantization": asked}})["quantization"].verdict == verdict
+
+
+def test_with_states_kept_for_every_block_the_tokens_are_judged_instead() -> None:
+    found = rows("nemotron-ada", {"mamba_cache_mode": "all"}, own=False)
+    assert "bytes_per_token" not in found and "kv_tokens" in found

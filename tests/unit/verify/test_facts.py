@@ -22,7 +22,12 @@ def test_facts_of_the_spec_stand_in_the_config() -> None:
     config, like = config_of(model("ornith-awq"))
     text = config["text_config"]
     assert like == "Qwen/Qwen3.5-35B-A3B"
-    assert (text["num_experts"], text["hidden_size"], text["num_key_value_heads"], text["max_position_embeddings"]) == (256, 2048, 2, 262144)
+    assert (text["num_experts"], text["hidden_size"], text["num_key_value_heads"], text["max_position_embeddings"]) == (
+        256,
+        2048,
+        2,
+        262144,
+    )
     assert config["quantization_config"]["format"] == "pack-quantized"
 
 
@@ -49,10 +54,13 @@ def test_an_unknown_architecture_is_refused() -> None:
 def test_parts_that_are_not_quantized_are_left_out() -> None:
     found = quantization_of(model("ornith-awq"))
     assert found is not None
-    assert "re:.*self_attn.*" in found["ignore"] and not any("experts" in pattern and "shared" not in pattern for pattern in found["ignore"])
+    assert "re:.*self_attn.*" in found["ignore"] and not any(
+        "experts" in pattern and "shared" not in pattern for pattern in found["ignore"]
+    )
 
 
-def test_without_a_method_nothing_is_said_about_quantization() -> None:
+def test_where_the_spec_says_too_little_nothing_is_said_about_quantization() -> None:
+    assert quantization_of(model("swift-qwen38-27b")) is None
     assert quantization_of(model("qwen3-coder-awq")) is None
     assert quantization_of(model("tiny")) is None
 

@@ -12,7 +12,18 @@ from tests.unit.verify.recorded import subject_of
 
 
 def test_what_only_the_pod_has_is_left_out() -> None:
-    argv = ("vllm", "serve", "m", "--tokenizer", "a/b", "--max-num-seqs", "8", "--enable-auto-tool-choice", "--reasoning-parser=qwen3", "--trust-remote-code")
+    argv = (
+        "vllm",
+        "serve",
+        "m",
+        "--tokenizer",
+        "a/b",
+        "--max-num-seqs",
+        "8",
+        "--enable-auto-tool-choice",
+        "--reasoning-parser=qwen3",
+        "--trust-remote-code",
+    )
     assert asked_flags(argv, None) == ["--max-num-seqs", "8", "--trust-remote-code"]
 
 
@@ -26,7 +37,13 @@ def test_a_draft_becomes_its_folder() -> None:
 
 def test_the_card_is_the_hardware_specs() -> None:
     specs = specset("ornith-2xa40")
-    assert card_facts(resolve_plan(specs).hardware, specs.hardware) == {"name": "NVIDIA A40", "capability": "8.6", "bytes": 46068 << 20, "count": 2, "nvlink": False}
+    assert card_facts(resolve_plan(specs).hardware, specs.hardware) == {
+        "name": "NVIDIA A40",
+        "capability": "8.6",
+        "bytes": 46068 << 20,
+        "count": 2,
+        "nvlink": False,
+    }
 
 
 def test_every_engine_of_a_swap_set_is_asked() -> None:
@@ -35,7 +52,20 @@ def test_every_engine_of_a_swap_set_is_asked() -> None:
 
 
 def test_variables_that_decide_go_along_and_folders_do_not() -> None:
-    job = job_of(subject_of("ornith-2xa40", {"profile": {"env.VLLM_ALLOW_LONG_MAX_MODEL_LEN": {"value": "1", "reason": "x"}, "env.VLLM_CONFIG_ROOT": {"value": "/x", "reason": "x"}}}), Path("/m"), None, True)
+    job = job_of(
+        subject_of(
+            "ornith-2xa40",
+            {
+                "profile": {
+                    "env.VLLM_ALLOW_LONG_MAX_MODEL_LEN": {"value": "1", "reason": "x"},
+                    "env.VLLM_CONFIG_ROOT": {"value": "/x", "reason": "x"},
+                }
+            },
+        ),
+        Path("/m"),
+        None,
+        True,
+    )
     assert job["env"]["VLLM_ALLOW_LONG_MAX_MODEL_LEN"] == "1" and "VLLM_CONFIG_ROOT" not in job["env"]
     assert job["model"] == "/m" and job["build"] is True and job["kv_bytes"] > 1 << 30
 

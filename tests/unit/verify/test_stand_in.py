@@ -37,7 +37,10 @@ def test_the_driver_and_torch_name_the_card(tmp_path: Path) -> None:
     assert told(tmp_path, code, A40) == ["NVIDIA A40", 2, [8, 6], 1, 1, "as it was", True, 48 << 30]
 
 
-@pytest.mark.parametrize(("capability", "answers"), [("8.6", [False, False, False]), ("8.9", [True, False, False]), ("9.0", [True, True, False]), ("12.0", [True, True, True])])
+@pytest.mark.parametrize(
+    ("capability", "answers"),
+    [("8.6", [False, False, False]), ("8.9", [True, False, False]), ("9.0", [True, True, False]), ("12.0", [True, True, True])],
+)
 def test_kernels_that_ask_about_the_card_are_answered(tmp_path: Path, capability: str, answers: list[bool]) -> None:
     code = "import torch._ops as o\nc = o._OpNamespace('_C')\nprint(json.dumps([c.cutlass_scaled_mm_supports_fp8(0), c.cutlass_scaled_mm_supports_block_fp8(0), c.cutlass_scaled_mm_supports_fp4(0)]))"
     assert told(tmp_path, code, {**A40, "capability": capability}) == answers

@@ -1,0 +1,78 @@
+"""The real release judges every shipped profile on its own card, and proves rules: what they refuse, it refuses.
+
+One process for each card asks all of it, so the first test takes the time of all.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import yaml
+
+from compiler.verify.command import Judgement
+from tests.integration.engine.judging import RELEASE, Question, judgements, unaskable
+from tests.integration.parts import engine_absent, engine_parts
+from tests.support import ROOT, SPECS
+from tests.unit.lint.rule_cases import hits
+
+PROFILES = sorted(path.stem for path in (SPECS / "profiles").glob("*.yaml"))
+PROOFS: list[dict[str, str]] = yaml.safe_load((ROOT / "tests" / "cases" / "verify" / "proofs.yaml").read_text("utf-8"))
+SWALLOWED = "a setting without effect"
+
+pytestmark = pytest.mark.real_engine
+
+
+def rule_case(proof: dict[str, str]) -> dict[str, Any]:
+    """The case of a rule that a proof names."""
+    cases: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "cases" / "rules" / f"{proof['rule']}.yaml").read_text("utf-8"))
+    return next(case for case in cases if case["name"] == proof["case"])
+
+
+def question_of(proof: dict[str, str]) -> Question:
+    """What a proof asks."""
+    case = rule_case(proof)
+    return Question(f"{proof['rule']}: {proof['case']}", case["base"], case.get("set", {}))
+
+
+@functools.cache
+def all_judgements() -> dict[str, list[Judgement]]:
+    """Everything that this file asks, at once."""
+    shipped = [Question(profile, profile) for profile in PROFILES if unaskable(Question(profile, profile).specs()) is None]
+    swallowed = Question(SWALLOWED, "ornith-ada", {"profile": {"settings.quantization": "awq"}})
+    return judgements([*shipped, swallowed, *(question_of(proof) for proof in PROOFS)])
+
+
+def judged(name: str) -> list[Judgement]:
+    """What the release says; skips with the reason where it is not here."""
+    if engine_parts(RELEASE) is None:
+        pytest.skip(engine_absent(RELEASE))
+    return all_judgements()[name]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_shipped_profile_is_accepted_as_planned(profile: str) -> None:
+    if reason := unaskable(Question(profile, profile).specs()):
+        pytest.skip(reason)
+    for judgement in judged(profile):
+        assert judgement.answer.accepted, judgement.answer.error
+        assert [row for row in judgement.rows if row.verdict == "differs"] == []
+        assert len(judgement.answer.ranks) == judgement.subject.engine.tensor_parallel
+        assert {"kv_tokens", "block_size", "bytes_per_token"} <= {row.name for row in judgement.rows if row.verdict == "same"}
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: f"{proof['rule']}: {proof['case']}")
+def test_what_a_rule_refuses_the_release_refuses(proof: dict[str, str]) -> None:
+    case = rule_case(proof)
+    assert [d for d in hits(proof["rule"], case) if d.is_error], "the rule itself is no error here"
+    answer = judged(question_of(proof).id)[0].answer
+    assert not answer.accepted and answer.stage == proof["stage"], answer
+    assert proof["says"] in (answer.error or ""), answer.error
+    assert all(judgement.answer.accepted for judgement in judged(case["base"])), "and it accepts the profile without the fault"
+
+
+def test_a_setting_that_the_release_swallows_is_a_fault_of_the_plan() -> None:
+    judgement = judged(SWALLOWED)[0]
+    assert judgement.answer.accepted, judgement.answer.error
+    assert [(row.name, row.planned, row.engine) for row in judgement.faults] == [("quantization", "awq", "modelopt_fp4")]
