@@ -29,14 +29,22 @@ def listed(
     context: typer.Context,
     model: Annotated[str | None, typer.Option("--model", help="Part of a model's or a checkpoint's name.", show_default=False)] = None,
     hardware: Annotated[str | None, typer.Option("--hardware", help="Part of a card's name, for instance a40.", show_default=False)] = None,
-    engine: Annotated[str | None, typer.Option("--engine", help='Part of an engine\'s name and release, for instance "vllm 0.27.1".', show_default=False)] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help='Part of an engine\'s name and release, for instance "vllm 0.27.1".', show_default=False)
+    ] = None,
     topic: Annotated[str | None, typer.Option("--topic", help="Part of a topic's name.", show_default=False)] = None,
-    verdict: Annotated[str | None, typer.Option("--verdict", help="kept, rejected, neutral, superseded or none.", show_default=False)] = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="Part of a metric's name, for instance kv_tokens.", show_default=False)] = None,
+    verdict: Annotated[
+        str | None, typer.Option("--verdict", help="kept, rejected, neutral, superseded or none.", show_default=False)
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Part of a metric's name, for instance kv_tokens.", show_default=False)
+    ] = None,
     session: Annotated[str | None, typer.Option("--session", help="Part of a session's name.", show_default=False)] = None,
     since: Annotated[str | None, typer.Option("--since", help="A date: YYYY, YYYY-MM or YYYY-MM-DD.", show_default=False)] = None,
-    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
-) -> None:  # fmt: skip
+    specs: Specs = [],
+    only_specs: OnlySpecs = False,
+    as_json: Json = False,
+) -> None:
     """List the measurements that choices and rules rest on; show, compare and plot them.
 
     Filters add up, and match anywhere in a name. A superseded record stays readable, and no choice may rest on it (rule EVD002).
@@ -101,14 +109,20 @@ def show(reference: Reference, specs: Specs = [], only_specs: OnlySpecs = False,
 @evidence_app.command()
 def compare(
     a: Reference,
-    b: Annotated[str | None, typer.Argument(help="What it is compared with. Absent: the record's own baseline.", show_default=False)] = None,
-    across_sessions: Annotated[bool, typer.Option("--across-sessions", help="Give a verdict although host, driver and load may differ.")] = False,
-    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
-) -> None:  # fmt: skip
+    b: Annotated[
+        str | None, typer.Argument(help="What it is compared with. Absent: the record's own baseline.", show_default=False)
+    ] = None,
+    across_sessions: Annotated[
+        bool, typer.Option("--across-sessions", help="Give a verdict although host, driver and load may differ.")
+    ] = False,
+    specs: Specs = [],
+    only_specs: OnlySpecs = False,
+    as_json: Json = False,
+) -> None:
     """Compare two measurements: the difference, how sure it is, and what else was different.
 
-    Two records of one session are an A/B. Where both were repeated, the interval is the 95 % one for the difference of means, and "no difference" is an
-    answer. Records of two sessions get no verdict, and exit code 1, unless --across-sessions asks for one.
+    Two records of one session are an A/B. Where both were repeated, the interval is the 95 % one for the difference of means, and
+    "no difference" is an answer. Records of two sessions get no verdict, and exit code 1, unless --across-sessions asks for one.
 
     Examples:
 
@@ -134,8 +148,10 @@ def compare(
 def plot(
     names: Annotated[list[str] | None, typer.Argument(help="Plots to write; none writes all.", show_default=False)] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the SVG files.")] = Path("plots"),
-    specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
-) -> None:  # fmt: skip
+    specs: Specs = [],
+    only_specs: OnlySpecs = False,
+    as_json: Json = False,
+) -> None:
     """Draw the measurements as SVG files: decode speed by context, aggregate by sessions, KV tokens by type, price by card.
 
     The same records give the same bytes. `podwright docs` keeps the copies in docs/plots.
@@ -189,10 +205,13 @@ def _print_comparison(c: Comparison) -> None:
         )
         print(f"A - B  {c.difference:+.4g}{unit}{share}{sure}")
     meaning = {
-        "higher": "A is higher than B.", "lower": "A is lower than B.", "no difference": "No difference.",
-        "one run each": "One run each, so there is no interval that would tell the difference from noise.", "not comparable": "Not comparable.",
+        "higher": "A is higher than B.",
+        "lower": "A is lower than B.",
+        "no difference": "No difference.",
+        "one run each": "One run each, so there is no interval that would tell the difference from noise.",
+        "not comparable": "Not comparable.",
         "across sessions": "No verdict: they are of two sessions. --across-sessions gives one all the same.",
-    }  # fmt: skip
+    }
     print(meaning[c.verdict])
     for key, (x, y) in c.differing.items():
         print(printable(f"  {key}: {_plain(x)} against {_plain(y)}"))
@@ -202,9 +221,17 @@ def _print_comparison(c: Comparison) -> None:
 
 def _comparison_json(c: Comparison) -> dict[str, Any]:
     return {
-        "a": c.a.id, "b": c.b.id, "metric": c.a.record.metric, "unit": c.a.record.unit, "verdict": c.verdict, "difference": c.difference, "percent": c.percent,
-        "interval": list(c.interval) if c.interval else None, "differing": {key: list(pair) for key, pair in c.differing.items()}, "cautions": list(c.cautions),
-    }  # fmt: skip
+        "a": c.a.id,
+        "b": c.b.id,
+        "metric": c.a.record.metric,
+        "unit": c.a.record.unit,
+        "verdict": c.verdict,
+        "difference": c.difference,
+        "percent": c.percent,
+        "interval": list(c.interval) if c.interval else None,
+        "differing": {key: list(pair) for key, pair in c.differing.items()},
+        "cautions": list(c.cautions),
+    }
 
 
 def _json(entry: Entry) -> dict[str, Any]:

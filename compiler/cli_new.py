@@ -43,8 +43,9 @@ def new(
 ) -> None:
     """Start a spec: a valid file with a comment at each key; or a model spec with what a checkpoint's own files say.
 
-    Of a checkpoint, config.json, the tokenizer's and generation's configs and the headers of the weights are read, never weights. What they do not
-    say stays out of the spec, with a comment where it belongs. A file that contradicts another is refused, and nothing is written.
+    Of a checkpoint, config.json, the tokenizer's and generation's configs and the headers of the weights are read, never weights.
+    What they do not say stays out of the spec, with a comment where it belongs. A file that contradicts another is refused, and
+    nothing is written.
 
     Examples:
 
@@ -103,6 +104,9 @@ def _from_checkpoint(name: str, spec_name: str, source: Path | None, revision: s
     """Read the files, say all that is wrong, and write the spec where nothing is an error."""
     from compiler.checkpoint import checkpoint_facts, model_spec_text
     from compiler.deploy.failures import DeployError
+    from compiler.load.validate import validated
+    from compiler.load.yaml_text import parsed
+    from compiler.schema import ModelSpec
 
     path = f"models/{spec_name}.yaml"
     if (folder / path).exists():
@@ -118,6 +122,7 @@ def _from_checkpoint(name: str, spec_name: str, source: Path | None, revision: s
     facts, more = checkpoint_facts(files)
     problems += more
     text = model_spec_text(facts, spec_name) if facts is not None else ""
+    problems += validated(ModelSpec, path, parsed(path, text)[0].data)[1] if facts is not None else []
     if facts is None or stops(problems):
         _say(problems, None, as_json)
         return Exit.REFUSED

@@ -219,7 +219,7 @@ def _open(network: Network, quantized: Quantized, parts: Counted, template: str 
         found.append(
             (
                 "mtp",
-                f"where the {network.mtp_layers} draft layers of config.json are: no tensor of them is there, so speculation by mtp cannot load",
+                f"where the {network.mtp_layers} draft layers of config.json are: no tensor of them is there, so mtp cannot load",
             )
         )
     found.append(("context", "whether its publisher allows a longer window by YaRN; the model's page may say so"))

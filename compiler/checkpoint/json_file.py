@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-import math
 import re
 from typing import Any, NoReturn
 
 from compiler.diagnostics import Diagnostic, Place, Position, Route, Severity
-from compiler.units import LARGEST
 
 _NO_NUMBER = re.compile(r"(?<=[\s:\[,])-?(?:NaN|Infinity)\b")
+LARGEST = 1 << 40
+"""No width, count or window of a network is near it: beyond, a number is a slip."""
 _WHY_JSON = "Nothing of it can be trusted, and no fact is taken from half a file."
 
 
@@ -95,7 +95,7 @@ class Fields:
         value = self.data.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LARGEST:
             self._wrong(name, value, "a number above 0 belongs here")
             return None
         return float(value)
@@ -103,8 +103,8 @@ class Fields:
     def text(self, *names: str) -> str | None:
         """The text under the first of `names` that is there."""
         name, value = self._first(names)
-        if name is None or isinstance(value, str):
-            return value if name is not None else None
+        if name is None or _is_text(value):
+            return str(value) if name is not None else None
         self._wrong(name, value, "text belongs here")
         return None
 
@@ -121,7 +121,9 @@ class Fields:
         value = self.data.get(name)
         if value is None:
             return None
-        if not isinstance(value, list) or any(not isinstance(item, of) or isinstance(item, bool) for item in value):
+        if not isinstance(value, list) or any(
+            not isinstance(item, of) or isinstance(item, bool) or (of is str and not _is_text(item)) for item in value
+        ):
             self._wrong(name, value, f"a list of {'texts' if of is str else 'whole numbers'} belongs here")
             return None
         return value
@@ -176,6 +178,11 @@ class Fields:
             f"{fix[0].upper()}{fix[1:]}; get the file from its publisher again.",
             (*self.route, name),
         )
+
+
+def _is_text(value: object) -> bool:
+    """True for text that a spec may hold: not empty, and without what steers a terminal."""
+    return isinstance(value, str) and value != "" and value.isprintable()
 
 
 def _refused(constant: str) -> NoReturn:

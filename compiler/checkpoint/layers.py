@@ -156,9 +156,13 @@ def _gated_delta(text: Fields, family: Family, layers: int, dtype: str) -> list[
         interval = text.required("full_attention_interval")
         kinds = Counter(full=layers // interval, linear=layers - layers // interval)
     state = {
-        "key_heads": text.required("linear_num_key_heads"), "value_heads": text.required("linear_num_value_heads"), "key_head_dim": text.required("linear_key_head_dim"),
-        "value_head_dim": text.required("linear_value_head_dim"), "conv_kernel": text.required("linear_conv_kernel_dim"), "state_dtype": _state_type(text, "mamba_ssm_dtype", dtype),
-    }  # fmt: skip
+        "key_heads": text.required("linear_num_key_heads"),
+        "value_heads": text.required("linear_num_value_heads"),
+        "key_head_dim": text.required("linear_key_head_dim"),
+        "value_head_dim": text.required("linear_value_head_dim"),
+        "conv_kernel": text.required("linear_conv_kernel_dim"),
+        "state_dtype": _state_type(text, "mamba_ssm_dtype", dtype),
+    }
     return [{"kind": "full", "layers": kinds["full"], **_heads(text, family)}, {"kind": "gdn", "layers": kinds["linear"], **state}]
 
 
@@ -182,13 +186,19 @@ def _kimi(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
     return [_latent(text, len(full)), {"kind": "kda", "layers": len(kda), **state}]
 
 
-def _nemotron(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+def hybrid_pattern(text: Fields) -> list[str]:
+    """The layers of a Nemotron-H as letters: M Mamba, E experts, * attention, - a plain feed-forward; empty where none is said."""
     pattern = text.text("hybrid_override_pattern")
     letters = {"mamba": "M", "moe": "E", "attention": "*", "mlp": "-"}
-    listed = list(pattern) if pattern else [letters.get(kind, kind) for kind in text.items("layers_block_type", str) or ()]
+    return list(pattern) if pattern else [letters.get(kind, kind) for kind in text.items("layers_block_type", str) or ()]
+
+
+def _nemotron(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    listed = hybrid_pattern(text)
+    pattern = text.data.get("hybrid_override_pattern")
     if not listed:
         text.missing("hybrid_override_pattern", "layers_block_type")
-    elif set(listed) - set(letters.values()) or len(listed) != layers:
+    elif set(listed) - set("ME*-") or len(listed) != layers:
         text.wrong(
             "hybrid_override_pattern" if pattern else "layers_block_type",
             f"the pattern has {len(listed)} layers, `num_hidden_layers` says {layers}, or it names a kind that is not one of M, E, * and -",
@@ -196,9 +206,14 @@ def _nemotron(text: Fields, family: Family, layers: int, dtype: str) -> list[Gro
         )
     kinds = Counter(listed)
     state = {
-        "heads": text.required("mamba_num_heads"), "head_dim": text.required("mamba_head_dim"), "groups": text.required("n_groups"), "state_dim": text.required("ssm_state_size"),
-        "conv_kernel": text.required("conv_kernel"), "chunk": text.required("chunk_size"), "state_dtype": _state_type(text, "mamba_ssm_cache_dtype", dtype),
-    }  # fmt: skip
+        "heads": text.required("mamba_num_heads"),
+        "head_dim": text.required("mamba_head_dim"),
+        "groups": text.required("n_groups"),
+        "state_dim": text.required("ssm_state_size"),
+        "conv_kernel": text.required("conv_kernel"),
+        "chunk": text.required("chunk_size"),
+        "state_dtype": _state_type(text, "mamba_ssm_cache_dtype", dtype),
+    }
     return [{"kind": "full", "layers": kinds["*"], **_heads(text, family)}, {"kind": "mamba2", "layers": kinds["M"], **state}]
 
 
@@ -208,9 +223,14 @@ def _granite(text: Fields, family: Family, layers: int, dtype: str) -> list[Grou
         text.missing("layer_types")
         return []
     state = {
-        "heads": text.required("mamba_n_heads"), "head_dim": text.required("mamba_d_head"), "groups": text.required("mamba_n_groups"), "state_dim": text.required("mamba_d_state"),
-        "conv_kernel": text.required("mamba_d_conv"), "chunk": text.required("mamba_chunk_size"), "state_dtype": _state_type(text, "", dtype),
-    }  # fmt: skip
+        "heads": text.required("mamba_n_heads"),
+        "head_dim": text.required("mamba_d_head"),
+        "groups": text.required("mamba_n_groups"),
+        "state_dim": text.required("mamba_d_state"),
+        "conv_kernel": text.required("mamba_d_conv"),
+        "chunk": text.required("mamba_chunk_size"),
+        "state_dtype": _state_type(text, "", dtype),
+    }
     return [{"kind": "full", "layers": kinds["full"], **_heads(text, family)}] + (
         [{"kind": "mamba2", "layers": kinds["mamba"], **state}] if kinds["mamba"] else []
     )

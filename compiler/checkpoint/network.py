@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.checkpoint.families import FAMILIES, Family, family_of
 from compiler.checkpoint.json_file import Fields, JsonFile
-from compiler.checkpoint.layers import Group, layer_groups
+from compiler.checkpoint.layers import Group, hybrid_pattern, layer_groups
 from compiler.diagnostics import Diagnostic, Severity
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
@@ -84,10 +84,28 @@ def _network(top: Fields, text: Fields, family: Family, dtype: str, groups: list
     vocab = text.required("vocab_size")
     tied = family.tied if tied is None else tied
     return Network(
-        name, top.text("model_type") or "", family, text.required("num_hidden_layers"), parts.hidden, vocab, parts.heads, None if parts.dense == 0 else inner, experts, per_token, moe,
-        _indivisible(groups, moe, shared, inner, parts.dense), tuple(groups), native, rope, nested, tied, any(isinstance(top.data.get(key), dict) and top.data[key] for key in _VISION_PARTS),
-        text.whole("mtp_num_hidden_layers", "num_nextn_predict_layers", least=0) or 0, dtype, vocab * parts.hidden * (1 if tied else 2) + parts.layers(),
-    )  # fmt: skip
+        name,
+        top.text("model_type") or text.text("model_type") or "",
+        family,
+        text.required("num_hidden_layers"),
+        parts.hidden,
+        vocab,
+        parts.heads,
+        None if parts.dense == 0 else inner,
+        experts,
+        per_token,
+        moe,
+        _indivisible(groups, moe, shared, inner, parts.dense),
+        tuple(groups),
+        native,
+        rope,
+        nested,
+        tied,
+        any(isinstance(top.data.get(key), dict) and top.data[key] for key in _VISION_PARTS),
+        text.whole("mtp_num_hidden_layers", "num_nextn_predict_layers", least=0) or 0,
+        dtype,
+        vocab * parts.hidden * (1 if tied else 2) + parts.layers(),
+    )
 
 
 def _unknown(top: Fields, text: Fields) -> None:
@@ -97,9 +115,14 @@ def _unknown(top: Fields, text: Fields) -> None:
         top.missing("model_type")
         return
     top.say(
-        "CKP004", Severity.ERROR, f"no reader for `model_type: {kind}`", "What its layers keep for each token is not known here, and a guess would be printed as a plan.",
-        f"Start a spec by hand (`podwright new model NAME`) and give `kv` or a `measured_kv` from a start-up. Read are: {', '.join(FAMILIES)}.", (*text.route, "model_type"),
-    )  # fmt: skip
+        "CKP004",
+        Severity.ERROR,
+        f"no reader for `model_type: {kind}`",
+        "What its layers keep for each token is not known here, and a guess would be printed as a plan.",
+        "Start a spec by hand (`podwright new model NAME`) and give `kv`, or a `measured_kv` from a start-up. "
+        f"Read are: {', '.join(FAMILIES)}.",
+        (*text.route, "model_type"),
+    )
 
 
 def _expert_width(text: Fields, family: Family, experts: int, inner: int | None) -> int:
@@ -118,7 +141,7 @@ def _shared_width(text: Fields, family: Family, moe: int) -> int:
 
 
 def _window(top: Fields, text: Fields, family: Family) -> tuple[int, dict[str, Any], bool]:
-    """The longest window that the engine serves unasked, the rope parameters, and whether they stand in `rope_parameters` below the text part."""
+    """The longest window that the engine serves unasked, the rope parameters, and whether these stand in the text part."""
     said = [value for key in _NATIVE_KEYS if (value := text.whole(key)) is not None]
     if not said:
         text.missing(*_NATIVE_KEYS[:2])
@@ -158,8 +181,7 @@ class _Parts:
         """Layers with a plain feed-forward part."""
         total, data = self.text.required("num_hidden_layers"), self.text.data
         if self.family.layout == "nemotron":
-            pattern = data.get("hybrid_override_pattern") or data.get("layers_block_type") or ()
-            return sum(kind in ("-", "mlp") for kind in pattern)
+            return hybrid_pattern(self.text).count("-")
         if not self.experts:
             return total
         listed = data.get("mlp_only_layers")
@@ -174,8 +196,7 @@ class _Parts:
         matrices = 3 if self.family.gated else 2
         moe_layers = total - self.dense if self.experts else 0
         if self.family.layout == "nemotron":
-            pattern = self.text.data.get("hybrid_override_pattern") or self.text.data.get("layers_block_type") or ()
-            moe_layers = sum(kind in ("E", "moe") for kind in pattern)
+            moe_layers = hybrid_pattern(self.text).count("E")
         mixed = self.experts * self.moe * matrices + self.experts + self.shared * matrices
         return sum(self._of(group["kind"], group) * int(group["layers"]) for group in self.groups) + self.hidden * (
             moe_layers * mixed + self.dense * self._dense_inner() * matrices

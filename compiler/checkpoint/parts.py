@@ -25,7 +25,10 @@ PARTS = (
 )
 _PATTERNS = (
     ("mtp", re.compile(r"(^|\.)(mtp|nextn)(\.|_)|(^|\.)eh_proj\.")),
-    ("vision", re.compile(r"(^|\.)(visual|vision|vision_tower|vision_model|vision_encoder|vision_embed_tokens|multi_modal_projector|mm_projector|embed_vision)\.")),
+    (
+        "vision",
+        re.compile(r"(^|\.)(visual|vision(_tower|_model|_encoder|_embed_tokens)?|multi_modal_projector|mm_projector|embed_vision)\."),
+    ),
     ("routed-experts", re.compile(r"\.experts\.|\.experts_")),
     ("shared-experts", re.compile(r"\.shared_expert|\.shared_mlp\.")),
     ("lm-head", re.compile(r"(^|\.)lm_head\.")),
@@ -33,13 +36,14 @@ _PATTERNS = (
     ("linear-attention", re.compile(r"\.linear_attn\.")),
     ("attention", re.compile(r"\.(self_attn|attn|attention)\.|\.mixer\.[qkvo]_proj\.")),
     ("mamba", re.compile(r"\.mamba\.|\.mixer\.(in_proj|out_proj|conv1d|norm|A_log|D|dt_bias)(\.|$)")),
-    ("dense-mlp", re.compile(r"\.(mlp|feed_forward)\.(gate_proj|up_proj|down_proj|gate_up_proj|fc1|fc2|w1|w2|w3)\.|\.mixer\.(up_proj|down_proj)\.")),
-)  # fmt: skip
+    (
+        "dense-mlp",
+        re.compile(r"\.(mlp|feed_forward)\.(gate_proj|up_proj|down_proj|gate_up_proj|fc1|fc2|w1|w2|w3)\.|\.mixer\.(up_proj|down_proj)\."),
+    ),
+)
 _LAYER = re.compile(r"(?:^|\.)layers\.([0-9]{1,4})\.")
 # What goes with weights and is none: scales, zero points, shapes and tables of the quantization.
-_BESIDE = re.compile(
-    r"(scales?|scale_2|scale_inv|zero_point|zeros|qzeros|g_idx|weight_shape|absmax|quant_map|nested_absmax|nested_quant_map|quant_state.*|global_scale|[kv]_scale|input_scale|input_global_scale|_scales)$"
-)
+_BESIDE = re.compile(r"(scales?|scale_2|scale_inv|zero_point|q?zeros|g_idx|weight_shape|absmax|quant_map|quant_state.*)$")
 _PLAIN = {"BF16": "bf16", "F16": "fp16", "F32": "fp32", "F8_E4M3": "fp8", "F8_E5M2": "fp8", "I8": "int8", "F4": "nvfp4"}
 _PACKED = {"nvfp4": "nvfp4", "mxfp4": "mxfp4", "awq-int4": "int4", "gptq-int4": "int4", "bitsandbytes-nf4": "int4", "int8": "int8"}
 _MIXED = {"int8": 1, "int4": 2, "nvfp4": 2, "mxfp4": 2}
@@ -88,7 +92,7 @@ def part_of(name: str, layers: int) -> str:
 
 
 def counted(tensors: Iterable[Tensor], quantized: Quantized, layers: int, *, tied: bool, dtype: str) -> Counted:
-    """Every tensor in its part. A head that the config ties to the embeddings is left out where it is stored all the same: the engine skips it."""
+    """Every tensor in its part. An output head that is tied to the embeddings and stored all the same is left out: the engine skips it."""
     sizes: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     formats: defaultdict[str, Counter[str]] = defaultdict(Counter)

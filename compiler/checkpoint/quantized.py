@@ -1,4 +1,4 @@
-"""How a checkpoint says that it is quantized, in the dialects of its makers: fp8, modelopt, AWQ, GPTQ, compressed-tensors, mxfp4, bitsandbytes.
+"""How a checkpoint says that it is quantized, in the dialects of its makers.
 
 Lowest compute capabilities are those that vLLM 0.27.1 asks for in each method's `get_min_capability`.
 """
@@ -15,7 +15,10 @@ from compiler.diagnostics import Diagnostic, Severity
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Quantized:
-    """What the config says of its quantization. `bits` is of one weight; `ignored` are the modules left as they were; `unsaid` what a person must settle."""
+    """What the config says of its quantization.
+
+    `bits` is of one weight, `ignored` are the modules left as they were, `unsaid` is what a person must settle.
+    """
 
     scheme: str = "none"
     activations: str = "W16A16"
@@ -77,9 +80,17 @@ def _is_bfloat(top: Fields, nested: Fields | None) -> bool:
 def _of_method(q: Fields) -> Quantized | None:
     method = (q.text("quant_method") or "modelopt").lower()
     readers = {
-        "fp8": _fp8, "fbgemm_fp8": _fp8, "modelopt": _modelopt, "modelopt_fp4": _modelopt, "awq": _awq, "gptq": _gptq, "auto-round": _rounded, "compressed-tensors": _compressed,
-        "mxfp4": lambda q: Quantized("mxfp4", "W4A16", "mxfp4", _MINIMUM["mxfp4"], 4), "bitsandbytes": _bitsandbytes,
-    }  # fmt: skip
+        "fp8": _fp8,
+        "fbgemm_fp8": _fp8,
+        "modelopt": _modelopt,
+        "modelopt_fp4": _modelopt,
+        "awq": _awq,
+        "gptq": _gptq,
+        "auto-round": _rounded,
+        "compressed-tensors": _compressed,
+        "mxfp4": lambda q: Quantized("mxfp4", "W4A16", "mxfp4", _MINIMUM["mxfp4"], 4),
+        "bitsandbytes": _bitsandbytes,
+    }
     found = readers[method](q) if method in readers else None
     if found is None:
         return None
@@ -152,7 +163,7 @@ def _group(group: Fields) -> Quantized | None:
         return Quantized("int8", label, "compressed-tensors", _MINIMUM["int8"], 8)
     symmetric = weights.flag("symmetric")
     unsaid = (
-        "whether AWQ or GPTQ chose these weights: asymmetric ones are called AWQ here and symmetric ones GPTQ, and both run on the same kernels",
+        "whether AWQ or GPTQ chose these weights: asymmetric ones are called AWQ here, symmetric ones GPTQ; their kernels are the same",
     )
     return Quantized(
         "awq-int4" if symmetric is False else "gptq-int4", label, "compressed-tensors", _MINIMUM["gptq-int4"], 4, unsaid=unsaid

@@ -20,9 +20,18 @@ def model_spec_text(facts: CheckpointFacts, name: str) -> str:
     """The whole file `models/NAME.yaml`."""
     title = facts.files.repo or name
     sections = [
-        f"{_MODELINE}\nkind: model\nsummary: {_scalar(f'{title}, as its own files describe it.')}\n", _checkpoint(facts, name), f"served_name: {_scalar(served_name(title))}\n", _architecture(facts),
-        _quantization(facts), _weights(facts), _context(facts), _parsers(facts), _mtp(facts), _vision(facts), _notes(facts),
-    ]  # fmt: skip
+        f"{_MODELINE}\nkind: model\nsummary: {_scalar(f'{title}, as its own files describe it.')}\n",
+        _checkpoint(facts, name),
+        f"served_name: {_scalar(served_name(title))}\n",
+        _architecture(facts),
+        _quantization(facts),
+        _weights(facts),
+        _context(facts),
+        _parsers(facts),
+        _mtp(facts),
+        _vision(facts),
+        _notes(facts),
+    ]
     return "".join(sections)
 
 
@@ -43,10 +52,19 @@ def _checkpoint(facts: CheckpointFacts, name: str) -> str:
 def _architecture(facts: CheckpointFacts) -> str:
     n = facts.network
     rows: dict[str, Any] = {
-        "name": n.name, "model_type": n.model_type, "family": n.family.name, "layers": n.layers, "hidden": n.hidden, "intermediate": n.intermediate, "vocab": n.vocab,
-        "attention_heads": n.heads, "indivisible": n.indivisible or None, "experts": n.experts or None, "experts_per_token": n.experts_per_token or None,
+        "name": n.name,
+        "model_type": n.model_type,
+        "family": n.family.name,
+        "layers": n.layers,
+        "hidden": n.hidden,
+        "intermediate": n.intermediate,
+        "vocab": n.vocab,
+        "attention_heads": n.heads,
+        "indivisible": n.indivisible or None,
+        "experts": n.experts or None,
+        "experts_per_token": n.experts_per_token or None,
         "moe_intermediate": n.moe_intermediate or None,
-    }  # fmt: skip
+    }
     kv = "  kv:\n" + "".join(f"    - {_flow(group)}\n" for group in n.kv)
     more = {
         "multimodal": n.multimodal or None,
@@ -75,12 +93,17 @@ def _quantization(facts: CheckpointFacts) -> str:
 
 
 def _kernels(facts: CheckpointFacts) -> list[dict[str, str]]:
-    """Kernels as vLLM 0.27.1 picks them by compute capability, for the schemes where that was seen; see specs/evidence/engine-verdicts.yaml."""
+    """Kernels as vLLM 0.27.1 picks them by compute capability, for the schemes where that was seen (specs/evidence)."""
     four = [{"min_compute_capability": "8.0", "kernel": "Marlin", "effective": "W4A16"}]
     rows = {
-        "awq-int4": four, "gptq-int4": four, "nvfp4": four,
-        "fp8": [{"min_compute_capability": "7.5", "kernel": "Marlin", "effective": "W8A16"}, {"min_compute_capability": "8.9", "kernel": "native FP8 matrices", "effective": "W8A8"}],
-    }  # fmt: skip
+        "awq-int4": four,
+        "gptq-int4": four,
+        "nvfp4": four,
+        "fp8": [
+            {"min_compute_capability": "7.5", "kernel": "Marlin", "effective": "W8A16"},
+            {"min_compute_capability": "8.9", "kernel": "native FP8 matrices", "effective": "W8A8"},
+        ],
+    }
     return [] if facts.quantized.activations == "W4A4" else rows.get(facts.quantized.scheme, [])
 
 
@@ -161,7 +184,8 @@ def _vision(facts: CheckpointFacts) -> str:
 def _notes(facts: CheckpointFacts) -> str:
     if not facts.sampling:
         return ""
-    return f"notes:\n  - {_scalar(f'generation_config.json sets {chr(44).join(facts.sampling)}; the engine takes that over as its default.'.replace(',', ', '))}\n"
+    note = f"generation_config.json sets {', '.join(facts.sampling)}; the engine takes that over as its default."
+    return f"notes:\n  - {_scalar(note)}\n"
 
 
 def _open(facts: CheckpointFacts, section: str) -> str:

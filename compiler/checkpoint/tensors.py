@@ -15,9 +15,27 @@ from compiler.diagnostics import Diagnostic, Place, Severity
 LENGTH_BYTES = 8
 LARGEST_HEADER = 100_000_000  # The format's own bound; more is another file, or a broken one.
 _BITS = {
-    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8,
-    "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64, "C64": 64,
-}  # fmt: skip
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "BOOL": 8,
+    "U8": 8,
+    "I8": 8,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F8_E8M0": 8,
+    "I16": 16,
+    "U16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "I32": 32,
+    "U32": 32,
+    "F32": 32,
+    "F64": 64,
+    "I64": 64,
+    "U64": 64,
+    "C64": 64,
+}
 _REPLACED = "Download the file again; where the publisher's own is like this, no engine loads it."
 _SPARE = re.compile(r"(^|/)(consolidated|original)[./]")
 
@@ -83,7 +101,7 @@ def _tensor(name: str, entry: Any) -> tuple[int, int, Tensor] | str:
     if not isinstance(entry, dict):
         return "no object"
     dtype, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    if dtype not in _BITS:
+    if not isinstance(dtype, str) or dtype not in _BITS:
         return f"a dtype {json.dumps(dtype, default=str)[:40]}"
     if (
         not isinstance(shape, list)

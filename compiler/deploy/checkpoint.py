@@ -43,7 +43,10 @@ def hub_checkpoint(
 def folder_checkpoint(
     folder: Path, repo: str | None = None, progress: Progress = lambda text: None
 ) -> tuple[CheckpointFiles, list[Diagnostic]]:
-    """The files of a folder; links are followed, as in the Hub's own cache. Raises NotFound for what is no folder, BadAnswer for a file too large to be what its name says."""
+    """The files of a folder; links are followed, as in the Hub's own cache.
+
+    Raises NotFound for what is no folder, and BadAnswer for a file too large to be what its name says.
+    """
     if not folder.is_dir():
         raise NotFound(f"{folder} is no folder", "There is nothing to read.", "Give the folder that holds the checkpoint's config.json.")
     sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
@@ -53,7 +56,7 @@ def folder_checkpoint(
 
 
 def _shards(texts: dict[str, bytes], sizes: dict[str, int], read: Bytes, progress: Progress) -> tuple[tuple[Shard, ...], list[Diagnostic]]:
-    """The headers of the files that the engine reads, in order of their names. Files that the index names and nobody has are left to its check."""
+    """The headers of the files that the engine reads, by name. Files that the index names and nobody has are left to its check."""
     index = read_json(INDEX, texts[INDEX])[0] if INDEX in texts else None
     wanted = [name for name in chosen_files(sizes, index) if name in sizes]
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -13,7 +13,38 @@ from compiler.schema import Measurement
 
 Verdict: TypeAlias = Literal["higher", "lower", "no difference", "one run each", "across sessions", "not comparable"]
 # Two-sided 95 % quantiles of Student's t by degrees of freedom; beyond the last, the normal one.
-_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)  # fmt: skip
+_T95 = (
+    12.706,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+    2.086,
+    2.080,
+    2.074,
+    2.069,
+    2.064,
+    2.060,
+    2.056,
+    2.052,
+    2.048,
+    2.045,
+    2.042,
+)
 _NORMAL95 = 1.960
 
 
@@ -126,7 +157,8 @@ def _cautions(a: Entry, b: Entry, same: bool, differing: dict[str, tuple[Any, An
     found = []
     if not same:
         found.append(
-            f"they are of two sessions ({a.record.session or 'none named'} and {b.record.session or 'none named'}): host, driver and load differ as well"
+            f"they are of two sessions ({a.record.session or 'none named'} and {b.record.session or 'none named'}): "
+            "host, driver and load differ as well"
         )
     changed = [key.removeprefix("settings.") for key in differing if key.startswith("settings.")]
     if len(changed) > 1:

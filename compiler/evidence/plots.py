@@ -79,11 +79,17 @@ def _lines(known: Iterable[Entry], metric: str, key: str, title: str, across: st
 
 
 def _cache(known: Iterable[Entry]) -> str | None:
-    """The largest cache that each set-up reported with each type, where two types and more were tried; what a later record replaced is out."""
+    """The largest cache that each set-up reported with each type, without speculation; superseded records are out."""
     best: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for entry in known:
         r, dtype = entry.record, entry.record.settings.get("kv_cache_dtype")
-        if r.metric == "kv_tokens" and isinstance(dtype, str) and _number(r.value) and r.settings.get("speculation") in (None, "none"):
+        if (
+            r.metric == "kv_tokens"
+            and not entry.is_superseded
+            and isinstance(dtype, str)
+            and _number(r.value)
+            and r.settings.get("speculation") in (None, "none")
+        ):
             best[_setup(r)][dtype] = max(float(r.value), best[_setup(r)].get(dtype, 0.0))  # type: ignore[arg-type]
     bars = [
         Bar(f"{setup}, {dtype}", value, f"{value / 1e6:.3f} M tokens", number)
@@ -94,7 +100,7 @@ def _cache(known: Iterable[Entry]) -> str | None:
 
 
 def _price(known: Iterable[Entry], priced: Prices) -> str | None:
-    """USD for a million generated tokens, for one session and for the best sum of many, by set-up; superseded and rejected records are out."""
+    """USD for a million tokens, for one session and for the best sum of many; superseded and rejected records are out."""
     best: dict[tuple[str, str], tuple[float, float]] = {}
     for entry in known:
         r = entry.record

@@ -111,7 +111,8 @@ def _grid(top: float, up: str) -> list[str]:
 
 
 def _tick(x: float, bottom: int, text: str) -> str:
-    return f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 5}" stroke="#888888"/><text x="{x:.1f}" y="{bottom + 19}" text-anchor="middle" {_TEXT}>{text}</text>'
+    mark = f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 5}" stroke="#888888"/>'
+    return f'{mark}<text x="{x:.1f}" y="{bottom + 19}" text-anchor="middle" {_TEXT}>{text}</text>'
 
 
 def _spread(values: Sequence[float], at: object) -> list[float]:
