@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -14,8 +14,10 @@ from compiler.cli_options import Json, OnlySpecs, Specs
 from compiler.command_support import Exit, spec_store
 from compiler.console import print_json, table
 from compiler.diagnostics import printable
-from compiler.evidence.comparing import Comparison, compared
 from compiler.evidence.records import Entry, Wanted, citing, entries, entry_of, nearest
+
+if TYPE_CHECKING:  # Only a comparison needs statistics.
+    from compiler.evidence.comparing import Comparison
 
 VERDICTS = ("kept", "rejected", "neutral", "superseded", "none")
 _DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
@@ -132,6 +134,8 @@ def compare(
 
       podwright evidence compare choice-ada-solo-85k choice-a40x2-solo-85k --json
     """
+    from compiler.evidence.comparing import compared
+
     known = entries(spec_store(specs, only_specs))
     first = _entry(known, a)
     if b is None and first.record.baseline is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,16 +65,13 @@ def new(
     if kind not in scaffold.KINDS:
         raise typer.BadParameter(f"one of {', '.join(scaffold.KINDS)}", param_hint="KIND")
     from_files = kind == "model" and (source is not None or _REPO.fullmatch(name) is not None)
-    for option, value, fits in (
-        ("--from", source, kind == "model"),
-        ("--revision", revision, from_files and source is None),
-        ("--as", call, from_files),
-    ):
-        if value is not None and not fits:
-            raise typer.BadParameter(
-                "goes with a model that is read from the Hub" if option == "--revision" else "goes with a model that is read from files",
-                param_hint=option,
-            )
+    _refuse_misplaced(
+        {
+            "--from": source if kind != "model" else None,
+            "--revision": revision if not from_files or source else None,
+            "--as": call if not from_files else None,
+        }
+    )
     spec_name = call or (_own_name(name) if from_files else name)
     if not scaffold.NAME.fullmatch(spec_name):
         raise typer.BadParameter(
@@ -89,6 +87,15 @@ def new(
         print_json({"ok": True, "file": str(folder / path), "findings": []})
     else:
         print(f"Made {folder / path}")
+
+
+def _refuse_misplaced(options: Mapping[str, object]) -> None:
+    """Refuse the first option that has a value where it has no use."""
+    for option, value in options.items():
+        if value is not None:
+            raise typer.BadParameter(
+                f"goes with a model that is read from {'the Hub' if option == '--revision' else 'files'}", param_hint=option
+            )
 
 
 def _own_name(name: str) -> str:

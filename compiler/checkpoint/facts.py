@@ -74,11 +74,6 @@ def checkpoint_facts(files: CheckpointFiles) -> tuple[CheckpointFacts | None, li
     quantized = _settled(quantized, parts)
     problems += _count_problems(network, parts)
     template = _template(files, json_files.get("tokenizer_config.json"))
-    ignored = (
-        any("mtp" in name or f"layers.{network.layers}" in name for name in quantized.ignored)
-        if quantized.scheme != "none" and network.mtp_layers
-        else None
-    )
     facts = CheckpointFacts(
         files,
         network,
@@ -86,7 +81,7 @@ def checkpoint_facts(files: CheckpointFiles) -> tuple[CheckpointFacts | None, li
         parts,
         template,
         _sampling(json_files.get("generation_config.json")),
-        ignored,
+        mtp_ignored(network, quantized),
         _open(network, quantized, parts, template),
     )
     return (None if any(d.is_error for d in problems) else facts), problems
@@ -224,6 +219,13 @@ def _open(network: Network, quantized: Quantized, parts: Counted, template: str 
         )
     found.append(("context", "whether its publisher allows a longer window by YaRN; the model's page may say so"))
     return tuple(found)
+
+
+def mtp_ignored(network: Network, quantized: Quantized) -> bool | None:
+    """Whether the quantization's ignore list names the draft head; None without a head or a quantization."""
+    if quantized.scheme == "none" or not network.mtp_layers:
+        return None
+    return any("mtp" in name or f"layers.{network.layers}" in name for name in quantized.ignored)
 
 
 def tool_format(template: str | None) -> str | None:

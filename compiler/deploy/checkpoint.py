@@ -49,7 +49,9 @@ def folder_checkpoint(
     """
     if not folder.is_dir():
         raise NotFound(f"{folder} is no folder", "There is nothing to read.", "Give the folder that holds the checkpoint's config.json.")
-    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    # Folders with a dot are the downloader's own.
+    sizes = {at.as_posix(): path.stat().st_size for at, path in files.items() if not any(part.startswith(".") for part in at.parts[:-1])}
     texts = {name: _text(folder / name, sizes[name]) for name in (*JSON_FILES, TEMPLATE) if name in sizes}
     shards, problems = _shards(texts, sizes, lambda name, begin, end: _span(folder / name, begin, end), progress)
     return CheckpointFiles(f"the folder {folder.name}" if folder.name else "the folder", texts, sizes, shards, repo), problems

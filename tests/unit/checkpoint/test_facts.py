@@ -166,6 +166,16 @@ def test_a_folder_without_a_repository_is_mounted(tmp_path: Path) -> None:
     assert spec(facts)["checkpoint"]["folder"] == "/models/name"
 
 
+def test_what_a_downloader_leaves_is_not_of_the_checkpoint(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, small(), dense(small(), "bf16"))
+    before, _ = read(tmp_path)
+    (tmp_path / ".cache/huggingface").mkdir(parents=True)
+    (tmp_path / ".cache/huggingface/x.safetensors").write_bytes(b"x" * 1000)
+    after, problems = read(tmp_path)
+    assert before is not None and after is not None and problems == []
+    assert after.download == before.download
+
+
 def test_a_header_longer_than_the_first_span(tmp_path: Path) -> None:
     many: list[Stored] = [(f"model.layers.{n % 2}.self_attn.{'x' * 200}{n}.weight", "BF16", (1,)) for n in range(1500)]
     facts, problems = read(write_checkpoint(tmp_path, small(), [*dense(small(), "bf16"), *many]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compiler.checkpoint.facts import mtp_ignored
 from compiler.checkpoint.json_file import read_json
 from compiler.checkpoint.network import Network, read_network
 from compiler.checkpoint.quantized import read_quantized
@@ -68,6 +69,9 @@ def test_quantization_of_a_public_shape(case: dict[str, Any]) -> None:
     if found.method != "modelopt":  # There the headers say it.
         assert found.activations == expected[1]
     assert found.kv_cache_scheme == case.get("kv_cache")
+    network, _ = read_network(file)
+    assert network is not None
+    assert mtp_ignored(network, found) is case.get("mtp_ignored")
 
 
 NEEDED = (
