@@ -10,6 +10,8 @@ import pytest
 from compiler.command_support import Exit
 from tests.cli.command import podwright
 
+pytestmark = pytest.mark.living
+
 
 def test_list_with_filters() -> None:
     ended = podwright("evidence", "--model", "nemotron", "--hardware", "ada", "--metric", "kv_tokens")

@@ -10,6 +10,8 @@ import pytest
 from compiler.command_support import Exit
 from tests.cli.command import podwright
 
+pytestmark = pytest.mark.living
+
 GOOD = "docker run vllm/vllm-openai:v0.27.1 cyankiwi/Qwen3-Coder-30B-A3B-Instruct-AWQ-4bit --max-model-len 65536"
 
 

@@ -12,6 +12,8 @@ from tests.checkpoints import dense, shape, write_checkpoint
 from tests.cli.command import podwright
 from tests.hub_server import hub_server
 
+pytestmark = pytest.mark.living
+
 SMALL = {
     "hidden_size": 256,
     "intermediate_size": 512,

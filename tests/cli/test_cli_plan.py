@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.command import podwright
 
+pytestmark = pytest.mark.living
+
 
 def test_what_if_shows_both_side_by_side() -> None:
     ended = podwright("plan", "nemotron-ada", "--what-if", "engine.gpu_memory_utilization=0.90", "--what-if", "serve.context=262144")
@@ -33,7 +35,14 @@ def test_a_refused_change_is_a_code_and_both_are_shown() -> None:
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("engine.gpu_memory_utilisation=0.9", "PLN001"), ("context=-1", "SPC013"), ("hardware=2xa41", "SPC020"), ("settings.max_num_seqz=1", "SPC011"), ("context", "PLN001"), ("summary.x=1", "PLN001")],
+    [
+        ("engine.gpu_memory_utilisation=0.9", "PLN001"),
+        ("context=-1", "SPC013"),
+        ("hardware=2xa41", "SPC020"),
+        ("settings.max_num_seqz=1", "SPC011"),
+        ("context", "PLN001"),
+        ("summary.x=1", "PLN001"),
+    ],
 )
 def test_a_wrong_path_or_value_is_a_finding(text: str, code: str) -> None:
     ended = podwright("plan", "nemotron-ada", "--what-if", text)

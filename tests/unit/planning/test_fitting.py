@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from compiler.load import SpecStore
 from compiler.planning.fitting import Fit, fits_of_model
 from tests.support import SPECS
 from tests.unit.planning.test_changes import SHIPPED, after
+
+pytestmark = pytest.mark.living
 
 
 def fits(model: str) -> dict[str, Fit]:
