@@ -18,8 +18,30 @@ if TYPE_CHECKING:  # A plain plan must not wait for what answers questions.
     from compiler.planning.changes import Change
     from compiler.planning.solving import Goal
 
-WhatIf = Annotated[list[str], typer.Option("--what-if", metavar="PATH=VALUE", help="Plan also with this value, side by side. PATH is a setting (engine.max_num_seqs), a key of the profile (speculation.method), or of one of its specs (hardware.count). Repeat for several.", show_default=False)]
-Solve = Annotated[str | None, typer.Option("--solve", metavar="GOAL", help="Find settings: `context` for the largest window that fits, `sessions=6@85k` for room for six sessions of 85,000 tokens.", show_default=False)]
+WhatIf = Annotated[
+    list[str],
+    typer.Option(
+        "--what-if",
+        metavar="PATH=VALUE",
+        help="Plan also with this value, side by side. PATH is a setting (engine.max_num_seqs), a key of the profile "
+        "(speculation.method), or of one of its specs (hardware.count). Repeat for several.",
+        show_default=False,
+    ),
+]
+Solve = Annotated[
+    str | None,
+    typer.Option(
+        "--solve",
+        metavar="GOAL",
+        help="Find settings: `context` for the largest window that fits, `sessions=6@85k` for room for six sessions of 85,000 tokens.",
+        show_default=False,
+    ),
+]
+
+
+def model_names(incomplete: str) -> list[str]:
+    """Names of shipped models that begin with what was typed, for shell completion."""
+    return [name for name in spec_store([], False).names("model") if name.startswith(incomplete)]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +50,15 @@ def register(app: typer.Typer) -> None:
     app.command()(fit)
 
 
-def plan(profile: Profile, what_if: WhatIf = [], solve: Solve = None, specs: Specs = [], only_specs: OnlySpecs = False, verbose: Verbose = False, as_json: Json = False) -> None:
+def plan(
+    profile: Profile,
+    what_if: WhatIf = [],
+    solve: Solve = None,
+    specs: Specs = [],
+    only_specs: OnlySpecs = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
+) -> None:
     """Show what was decided for a profile: memory, context, command line, price. Also for a profile that lint refuses.
 
     Questions change no file. Exit code 1 means that the plan (with the changes, where some are asked) is refused, or that
@@ -62,7 +92,7 @@ def plan(profile: Profile, what_if: WhatIf = [], solve: Solve = None, specs: Spe
 
 
 def fit(
-    model: Annotated[str, typer.Argument(help="A model spec, or the Hub repository of one.", autocompletion=lambda incomplete: _model_names(incomplete))],
+    model: Annotated[str, typer.Argument(help="A model spec, or the Hub repository of one.", autocompletion=model_names)],
     specs: Specs = [], only_specs: OnlySpecs = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Show on which hardware a model fits, with the largest window, how many full windows at once, and the price an hour.
@@ -91,10 +121,6 @@ def fit(
     else:
         print_fits(model, fits)
     raise typer.Exit(Exit.OK if is_somewhere else Exit.REFUSED)
-
-
-def _model_names(incomplete: str) -> list[str]:
-    return [name for name in spec_store([], False).names("model") if name.startswith(incomplete)]
 
 
 def _print_plan(base: Planned, store: SpecStore, verbose: bool, as_json: bool) -> int:
@@ -160,7 +186,9 @@ def _print_solution(base: Planned, changed: Planned, what_if: Sequence[str], goa
     after, changes = planned_with(store, base, (*what_if, *(answer.changes if answer else ())))
     comparison = compared(base, after or changed, changes)
     if as_json:
-        print_json(comparison.to_json(lambda found: json_findings(found, store)) | solution_json(solution) | {"ok": solution.found is not None})
+        print_json(
+            comparison.to_json(lambda found: json_findings(found, store)) | solution_json(solution) | {"ok": solution.found is not None}
+        )
     else:
         print_solution(solution)
         print_comparison(comparison)

@@ -22,7 +22,13 @@ class OverlaidStore(SpecStore):
     def __init__(self, below: SpecStore, data: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(below.roots)
         self._below, self._data = below, data
-        self._files, self._texts, self._flags, self._locks, self._measurements = below._files, below._texts, below._flags, below._locks, below._measurements
+        self._files, self._texts, self._flags, self._locks, self._measurements = (
+            below._files,
+            below._texts,
+            below._flags,
+            below._locks,
+            below._measurements,
+        )
         self._specs = {key: found for key, found in below._specs.items() if logical(*key) not in data}
         self._hashes = below._hashes
 

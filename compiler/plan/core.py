@@ -12,6 +12,7 @@ import dataclasses
 from typing import Literal, TypeAlias
 
 from compiler.plan.memory import MemoryPlan
+from compiler.plan.speed import SpeedPlan
 
 Scalar: TypeAlias = str | int | float | bool | None
 OriginKind: TypeAlias = Literal["profile", "model", "hardware", "engine", "lock", "default", "computed", "rule"]
@@ -438,6 +439,7 @@ class Plan:
     hardware: HardwarePlan
     engine: EnginePlan
     memory: MemoryPlan
+    speed: SpeedPlan
     image: ImagePlan
     overrides: tuple[Override, ...]
     pod_env: tuple[EnvVar, ...]

@@ -55,25 +55,31 @@ def parsed_changes(texts: Sequence[str], specs: SpecSet) -> tuple[list[Change], 
     changes: list[Change] = []
     problems: list[Diagnostic] = []
     if len(texts) > MOST_CHANGES:
-        return [], [_unusable(str(len(texts)), f"{len(texts)} changes at once; at most {MOST_CHANGES} are planned", "Write a profile with `extends:` instead.")]
+        what = f"{len(texts)} changes at once; at most {MOST_CHANGES} are planned"
+        return [], [_unusable(str(len(texts)), what, "Write a profile with `extends:` instead.")]
     for text in texts:
-        path, sign, value = text.partition("=")
-        found = secrets.find_secrets(value)
-        if found:
-            problems.append(Diagnostic("SPC030", Severity.ERROR, f"this looks like a secret in clear ({found[0].kind}); it is not shown here", "What is typed stays in the shell's history.", "Revoke it, and name it under `secrets:`.", Place(f"{OPTION} {shown(path)}")))
-            continue
-        if not sign or not path:
-            problems.append(_unusable(text, f"`{shown(text)}` is not PATH=VALUE", "Write for instance `engine.gpu_memory_utilization=0.90`."))
-            continue
-        change = _change(text, path.strip(), parsed_value(value.strip()), specs)
+        change = _parsed(text, specs)
         if isinstance(change, Diagnostic):
             problems.append(change)
-        elif any(c.kind == change.kind and c.route == change.route for c in changes):
-            problems.append(_unusable(text, f"`{shown(path)}` is changed twice", "Ask for one value, or ask twice."))
+        elif any(c.path == change.path and c.route == change.route for c in changes):
+            problems.append(_unusable(text, f"`{shown(text.partition('=')[0])}` is changed twice", "Ask for one value, or ask twice."))
         else:
             changes.append(change)
-    referred = {str(c.route[0]): c.value for c in changes if c.kind == "profile" and len(c.route) == 1 and c.route[0] in _REFERENCES and isinstance(c.value, str)}
+    referred = {str(c.route[0]): c.value for c in changes if c.kind == "profile" and c.route[0] in _REFERENCES and isinstance(c.value, str)}
     return [dataclasses.replace(c, path=logical(c.kind, referred[c.kind])) if c.kind in referred else c for c in changes], problems
+
+
+def _parsed(text: str, specs: SpecSet) -> Change | Diagnostic:
+    """The change that one text asks for, or what is wrong with it."""
+    path, sign, value = text.partition("=")
+    found = secrets.find_secrets(value)
+    if found:
+        what = f"this looks like a secret in clear ({found[0].kind}); it is not shown here"
+        why, fix = "What is typed stays in the shell's history.", "Revoke it, and name it under `secrets:`."
+        return Diagnostic("SPC030", Severity.ERROR, what, why, fix, Place(f"{OPTION} {shown(path)}"))
+    if not sign or not path:
+        return _unusable(text, f"`{shown(text)}` is not PATH=VALUE", "Write for instance `engine.gpu_memory_utilization=0.90`.")
+    return _change(text, path.strip(), parsed_value(value.strip()), specs)
 
 
 def parsed_value(text: str) -> Any:
@@ -96,7 +102,13 @@ def changed_store(store: SpecStore, specs: SpecSet, changes: Iterable[Change]) -
             data[path] = copy.deepcopy(under) if isinstance(under, dict) else {}
         inherited = extended(store, specs.name)[0] if change.kind == "profile" else None
         if not _applied(data[path], inherited or data[path], change):
-            problems.append(_unusable(change.text, f"`{shown(change.text.partition('=')[0])}` leads through a value that has no keys", "Name the key that holds the value."))
+            problems.append(
+                _unusable(
+                    change.text,
+                    f"`{shown(change.text.partition('=')[0])}` leads through a value that has no keys",
+                    "Name the key that holds the value.",
+                )
+            )
     return OverlaidStore(store, data), problems
 
 
@@ -120,12 +132,24 @@ def _change(text: str, path: str, value: Any, specs: SpecSet) -> Change | Diagno
     if target is not None:
         return Change(text, target[0], specs.paths[target[0]], target[1], value)
     near = difflib.get_close_matches(path, _known_paths(specs), n=3, cutoff=0.6)
-    fix = f"Did you mean {', '.join(f'`{name}`' for name in near)}?" if near else "Name a setting (`engine.max_num_seqs`), a key of the profile (`speculation.method`), or one of its specs (`hardware.count`); docs/specs lists them."
+    fix = (
+        f"Did you mean {', '.join(f'`{name}`' for name in near)}?"
+        if near
+        else "Name a setting (`engine.max_num_seqs`), a key of the profile (`speculation.method`), "
+        "or one of its specs (`hardware.count`); docs/specs lists them."
+    )
     return _unusable(text, f"`{shown(path)}` names no key of {specs.name}, its model, hardware or engine", fix)
 
 
 def _unusable(text: str, what: str, fix: str) -> Diagnostic:
-    return Diagnostic("PLN001", Severity.ERROR, what, "Nothing would be changed, and the answer would look like no difference.", fix, Place(f"{OPTION} {shown(text)}"))
+    return Diagnostic(
+        "PLN001",
+        Severity.ERROR,
+        what,
+        "Nothing would be changed, and the answer would look like no difference.",
+        fix,
+        Place(f"{OPTION} {shown(text)}"),
+    )
 
 
 def _route(path: str) -> Route:
@@ -147,7 +171,12 @@ def _target(path: str, route: Route, specs: SpecSet) -> tuple[SpecKind, Route] |
     alias = ALIASES.get(path)
     if alias is not None:
         return _setting(alias, specs)
-    if head in ("engine", "serve") and len(rest) == 1 and not (head == "engine" and rest[0] in EngineSpec.model_fields) and _is_setting(rest[0], specs):
+    if (
+        head in ("engine", "serve")
+        and len(rest) == 1
+        and not (head == "engine" and rest[0] in EngineSpec.model_fields)
+        and _is_setting(rest[0], specs)
+    ):
         return _setting(str(rest[0]), specs)
     if head in _REFERENCES and rest:
         return (_kind(str(head)), rest) if rest[0] in _REFERENCES[str(head)].model_fields else None

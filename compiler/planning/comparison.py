@@ -15,7 +15,8 @@ from compiler.resolve.ledger import as_text
 from compiler.units import grouped
 
 _PARTS = (
-    ("weights", "weights"), ("activation", "activations"), ("non_torch", "runtime"), ("cuda_graphs", "CUDA graphs, charged"), ("cuda_context", "CUDA context"),
+    ("weights", "weights"), ("activation", "activations"), ("non_torch", "runtime"), ("cuda_graphs", "CUDA graphs, charged"),
+    ("cuda_context", "CUDA context"),
     ("outside_budget", "beyond the share"), ("already_used", "used by others"), ("free", "free"),
 )  # fmt: skip
 
@@ -47,13 +48,20 @@ class Comparison:
     @property
     def rows(self) -> list[Row]:
         """All figures, in the order in which they are printed."""
-        return [Row(name, before, after) for (name, before), (_, after) in zip(_figures(self.before.plan), _figures(self.after.plan), strict=True)]
+        return [
+            Row(name, before, after)
+            for (name, before), (_, after) in zip(_figures(self.before.plan), _figures(self.after.plan), strict=True)
+        ]
 
     @property
     def moved_settings(self) -> list[Row]:
         """Decided values that differ: what was asked, and what followed from it."""
         before, after = ({d.route: d.value for d in one.plan.decisions} for one in (self.before, self.after))
-        return [Row(route, before.get(route, "-"), after.get(route, "-")) for route in sorted(before.keys() | after.keys()) if before.get(route) != after.get(route)]
+        return [
+            Row(route, before.get(route, "-"), after.get(route, "-"))
+            for route in sorted(before.keys() | after.keys())
+            if before.get(route) != after.get(route)
+        ]
 
     def to_json(self, findings: Any) -> dict[str, Any]:
         """Both plans whole; `findings` turns diagnostics into JSON."""
@@ -99,7 +107,14 @@ def _figures(plan: Plan) -> list[tuple[str, str]]:
         ("GPU GiB", f"{memory.total_gib:.2f}"),
         ("share planned with", f"{memory.utilization:.0%}, {memory.requested_gib:.2f} GiB"),
         *((f"{label} GiB", f"{sizes.get(name, 0.0):.2f}") for name, label in _PARTS),
+        *_speeds(plan),
         ("price", price_text(plan)),
     ]
 
 
+def _speeds(plan: Plan) -> list[tuple[str, str]]:
+    """Expected rates at a short prompt; a dash where nothing is expected."""
+    rates = {
+        kind: next((interval_text(f.tok_s) for f in plan.speed.figures if f.kind == kind), "-") for kind in ("solo", "aggregate", "prefill")
+    }
+    return [("tok/s alone", rates["solo"]), ("tok/s together", rates["aggregate"]), ("tok/s prefill", rates["prefill"])]

@@ -18,7 +18,12 @@ from compiler.schema import EngineSpec, HardwareSpec, ModelSpec
 from compiler.schema.specset import SpecSet
 
 # Tried in turn where the defaults do not fit: fewer states on a small card, a smaller share where something else holds memory of it.
-GENTLER = ("engine.max_num_seqs=16", "engine.gpu_memory_utilization=0.85", "engine.gpu_memory_utilization=0.80", "engine.gpu_memory_utilization=0.75")
+GENTLER = (
+    "engine.max_num_seqs=16",
+    "engine.gpu_memory_utilization=0.85",
+    "engine.gpu_memory_utilization=0.80",
+    "engine.gpu_memory_utilization=0.75",
+)
 PROFILE = "fit"  # The name of the profile that is made up for a pair that no shipped profile serves.
 
 
@@ -53,13 +58,19 @@ class Fit:
 
 
 def fits_of_model(store: SpecStore, model: str) -> tuple[list[Fit], list[Diagnostic]]:
-    """One row for each hardware, those that fit first: cheapest first, then the largest window. Findings when the model is unknown or incomplete."""
+    """One row for each hardware, those that fit first, cheapest first. Findings when the model is unknown or incomplete."""
     name = _model_name(store, model)
     if name is None:
         place = Place(f"fit {model}")
         known = missing_reference(store, "model", model, place)
         missing = "Its layers by kind, KV heads, widths and the bytes of its weights: `podwright new model` starts a spec for them."
-        return [], [dataclasses.replace(known, why="Without a spec of its architecture nothing can be counted, and nothing is guessed.", fix=f"{known.fix} {missing}")]
+        return [], [
+            dataclasses.replace(
+                known,
+                why="Without a spec of its architecture nothing can be counted, and nothing is guessed.",
+                fix=f"{known.fix} {missing}",
+            )
+        ]
     spec, problems = store.spec("model", name)
     if not isinstance(spec, ModelSpec):
         return [], problems
@@ -131,7 +142,18 @@ def _reason(nearest: Candidate | None) -> str:
 
 def _refused(spec: HardwareSpec, hardware: str, engine: str, why: str) -> Fit:
     newest = max(spec.prices, key=lambda p: p.date, default=None)
-    return Fit(hardware, _gpus(spec), engine, None, (), 0, Interval(0.0, 0.0, 0.0), newest.usd_per_hour if newest else None, newest.date if newest else None, why)
+    return Fit(
+        hardware,
+        _gpus(spec),
+        engine,
+        None,
+        (),
+        0,
+        Interval(0.0, 0.0, 0.0),
+        newest.usd_per_hour if newest else None,
+        newest.date if newest else None,
+        why,
+    )
 
 
 def _gpus(spec: HardwareSpec) -> str:
@@ -140,12 +162,14 @@ def _gpus(spec: HardwareSpec) -> str:
 
 def _profiles(store: SpecStore, model: str) -> list[SpecSet]:
     """Profiles of the model that can be used: those that stand alone first, since one that extends another tries something out."""
-    found = [specs for name in store.names("profile") if (specs := load_specset(store, name)[0]) is not None and specs.profile.model == model]
+    found = [
+        specs for name in store.names("profile") if (specs := load_specset(store, name)[0]) is not None and specs.profile.model == model
+    ]
     return sorted(found, key=lambda s: (bool(s.origins), s.name))
 
 
 def _engines(store: SpecStore, name: str, model: ModelSpec, hardware: HardwareSpec) -> list[str]:
-    """Engine specs that suit, the best first: those that a profile of the model pins, then releases from new to old, never a preview unasked."""
+    """Engine specs that suit, the best first: pinned by a profile of the model, then releases from new to old, never a preview unasked."""
     is_cpu = hardware.gpu.architecture == "cpu"
     usable = {e: s for e in store.names("engine") if isinstance(s := store.spec("engine", e)[0], EngineSpec) and (s.cuda is None) == is_cpu}
     pinned = [s.profile.engine for s in _profiles(store, name) if s.profile.engine in usable]
@@ -167,4 +191,12 @@ def _made_up(store: SpecStore, model: str, hardware: str, engine: str, spec: Har
     if containers:  # What a profile bakes for this model, it needs on any hardware.
         container = {"recipe": containers[0].recipe, "extras": containers[0].extras}
     target = "runpod" if spec.host.kind == "rented" and spec.gpu.architecture != "cpu" else "docker"
-    return {"kind": "profile", "summary": f"{model} on {hardware}, by default.", "model": model, "hardware": hardware, "engine": engine, "target": target, "container": container}
+    return {
+        "kind": "profile",
+        "summary": f"{model} on {hardware}, by default.",
+        "model": model,
+        "hardware": hardware,
+        "engine": engine,
+        "target": target,
+        "container": container,
+    }

@@ -23,7 +23,11 @@ def print_comparison(comparison: Comparison) -> None:
     """Both plans side by side: figures, settings that moved, and findings that came or went, one line each."""
     asked = ", ".join(asked_text(change) for change in comparison.changes) or "nothing changed"
     print(printable(f"{comparison.before.plan.profile}, what if {asked}"))
-    _table(("", "as it is", "changed"), [(row.name, row.before, row.after) for row in comparison.rows], {i for i, row in enumerate(comparison.rows) if row.differs})
+    _table(
+        ("", "as it is", "changed"),
+        [(row.name, row.before, row.after) for row in comparison.rows],
+        {i for i, row in enumerate(comparison.rows) if row.differs},
+    )
     moved = comparison.moved_settings
     if moved:
         _table(("decided value", "as it is", "changed"), [(row.name, _cut(row.before), _cut(row.after)) for row in moved], set())
@@ -43,7 +47,11 @@ def print_solution(solution: Solution) -> None:
     if answer is not None and answer.costs:
         print("\n".join(printable(f"  costs {cost}") for cost in answer.costs))
     rows = _chosen(solution)
-    _table(("change", "sessions held", "context", "verdict", "why not"), [_candidate_row(c) for c in rows], {i for i, c in enumerate(rows) if c is solution.found})
+    _table(
+        ("change", "sessions held", "context", "verdict", "why not"),
+        [_candidate_row(c) for c in rows],
+        {i for i, c in enumerate(rows) if c is solution.found},
+    )
     if len(solution.candidates) > len(rows):
         print(f"{len(solution.candidates)} plans were made; --json has them all.")
 
@@ -76,7 +84,9 @@ def _what(candidate: Candidate) -> str:
 def _chosen(solution: Solution) -> list[Candidate]:
     """The candidates that people see: the start, the answer, and the best of the others."""
     answer = solution.found or solution.nearest
-    others = sorted((c for c in solution.candidates[1:] if c is not answer), key=lambda c: (c.verdict != "fits", len(c.changes), -c.held.low))
+    others = sorted(
+        (c for c in solution.candidates[1:] if c is not answer), key=lambda c: (c.verdict != "fits", len(c.changes), -c.held.low)
+    )
     return [*dict.fromkeys([*solution.candidates[:1], *others[: _SHOWN - 2], *([answer] if answer else [])])]
 
 

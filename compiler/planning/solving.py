@@ -56,7 +56,7 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Solution:
-    """The answer: `found` does what was asked with the fewest and cheapest changes; None means that it cannot, and `nearest` says by how little."""
+    """The answer: `found` does what was asked with the fewest and cheapest changes; where it is None, `nearest` misses by the least."""
 
     goal: Goal
     found: Candidate | None
@@ -76,11 +76,18 @@ def parsed_goal(text: str) -> Goal | Diagnostic:
     if match and int(match[1]) > 0 and isinstance(tokens, int) and tokens > 0:
         return Goal(text, int(match[1]), tokens)
     what, why = f"`{shown(text)}` is nothing to solve for", "No plan was searched."
-    return Diagnostic("PLN002", Severity.ERROR, what, why, "Write `context`, or sessions with their tokens: `sessions=6@85k`.", Place(f"{OPTION} {shown(text)}"))
+    return Diagnostic(
+        "PLN002",
+        Severity.ERROR,
+        what,
+        why,
+        "Write `context`, or sessions with their tokens: `sessions=6@85k`.",
+        Place(f"{OPTION} {shown(text)}"),
+    )
 
 
 def solved(store: SpecStore, base: Planned, start: Planned, goal: Goal, given: Sequence[str] = ()) -> Solution:
-    """The answer for the profile of `base`, searched from `start`: its plan under the changes `given` (texts of `--what-if`, already sound)."""
+    """The answer for the profile of `base`, searched from `start`: its plan under the sound changes `given` (texts of `--what-if`)."""
     search = _Search(store, base, start, tuple(given), goal)
     return search.largest_context() if goal.tokens == 0 else search.room_for_sessions()
 
@@ -139,9 +146,19 @@ class _Search:
         """Changes without which the goal is not even served: a wide enough window, enough sequences."""
         engine, steps = self.start.plan.engine, []
         if engine.max_model_len < self.goal.tokens:
-            steps.append((f"engine.max_model_len={self.goal.tokens}", f"a window of {grouped(self.goal.tokens)} tokens instead of {grouped(engine.max_model_len)}"))
+            steps.append(
+                (
+                    f"engine.max_model_len={self.goal.tokens}",
+                    f"a window of {grouped(self.goal.tokens)} tokens instead of {grouped(engine.max_model_len)}",
+                )
+            )
         if engine.max_num_seqs < self.goal.sessions:
-            steps.append((f"engine.max_num_seqs={self.goal.sessions}", f"{self.goal.sessions} sequences instead of {engine.max_num_seqs}: activations and graphs of more rows"))
+            steps.append(
+                (
+                    f"engine.max_num_seqs={self.goal.sessions}",
+                    f"{self.goal.sessions} sequences instead of {engine.max_num_seqs}: activations and graphs of more rows",
+                )
+            )
         return steps
 
     def _levers(self) -> list[list[tuple[str, str]]]:
@@ -149,13 +166,35 @@ class _Search:
         plan, goal = self.start.plan, self.goal
         flag = self.start.specs.flags.find("kv_cache_dtype")
         is_wide = plan.engine.kv_cache_dtype in ("auto", "bfloat16", "float16", "bf16", "fp16")
-        utilization = [(f"engine.gpu_memory_utilization={u:.2f}", f"{u - plan.memory.utilization:.0%} of the GPU less for what grows beyond the share") for u in UTILIZATIONS if u > plan.memory.utilization + 1e-9]
+        utilization = [
+            (f"engine.gpu_memory_utilization={u:.2f}", f"{u - plan.memory.utilization:.0%} of the GPU less for what grows beyond the share")
+            for u in UTILIZATIONS
+            if u > plan.memory.utilization + 1e-9
+        ]
         levers = [
-            [(f"engine.max_num_seqs={goal.sessions}", f"{plan.engine.max_num_seqs - goal.sessions} sequences fewer at once; a further request waits")] if plan.engine.max_num_seqs > goal.sessions else [],
+            [
+                (
+                    f"engine.max_num_seqs={goal.sessions}",
+                    f"{plan.engine.max_num_seqs - goal.sessions} sequences fewer at once; a further request waits",
+                )
+            ]
+            if plan.engine.max_num_seqs > goal.sessions
+            else [],
             utilization if plan.hardware.architecture != "cpu" else [],
-            [(f"engine.max_model_len={goal.tokens}", f"a window of {grouped(goal.tokens)} tokens instead of {grouped(plan.engine.max_model_len)}")] if plan.engine.max_model_len > goal.tokens else [],
-            [(f"engine.max_num_batched_tokens={NARROW_BATCH}", "slower prefill and less aggregate speed")] if plan.engine.max_num_batched_tokens > NARROW_BATCH else [],
-            [(f"engine.kv_cache_dtype={HALF_CACHE}", "8-bit keys and values: half the bytes, some precision at long context")] if is_wide and flag is not None and HALF_CACHE in flag.choices else [],
+            [
+                (
+                    f"engine.max_model_len={goal.tokens}",
+                    f"a window of {grouped(goal.tokens)} tokens instead of {grouped(plan.engine.max_model_len)}",
+                )
+            ]
+            if plan.engine.max_model_len > goal.tokens
+            else [],
+            [(f"engine.max_num_batched_tokens={NARROW_BATCH}", "slower prefill and less aggregate speed")]
+            if plan.engine.max_num_batched_tokens > NARROW_BATCH
+            else [],
+            [(f"engine.kv_cache_dtype={HALF_CACHE}", "8-bit keys and values: half the bytes, some precision at long context")]
+            if is_wide and flag is not None and HALF_CACHE in flag.choices
+            else [],
         ]
         return [options for options in levers if options]
 
@@ -167,7 +206,15 @@ class _Search:
         context, memory = actual.plan.engine.max_model_len, actual.plan.memory
         counted = actual if context == tokens else self.plan([*changes, f"engine.max_model_len={tokens}"])
         held = counted.plan.memory.concurrency if counted else Interval(0.0, 0.0, 0.0)
-        return Candidate(changes, costs, held, "refused" if actual.is_refused else memory.verdict, context, memory.longest_context_safe, self._missing(actual, held, tokens))
+        return Candidate(
+            changes,
+            costs,
+            held,
+            "refused" if actual.is_refused else memory.verdict,
+            context,
+            memory.longest_context_safe,
+            self._missing(actual, held, tokens),
+        )
 
     def _missing(self, actual: Planned, held: Interval, tokens: int) -> str:
         if actual.is_refused:

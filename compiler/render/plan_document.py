@@ -14,7 +14,7 @@ from compiler.plan.core import Decision, Override
 from compiler.render.connect import POWERSHELL_PATH, SHELL_PATH, endpoint_address, proxy_suffix
 from compiler.render.environment import rendered
 from compiler.render.manifest import override_options
-from compiler.render.report import device_name, interval_text, memory_lines, price_text
+from compiler.render.report import device_name, interval_text, memory_lines, price_text, speed_lines
 from compiler.units import grouped
 
 PATH = "PLAN.md"
@@ -33,7 +33,7 @@ def render_plan_document(plan: Plan, findings: Sequence[Diagnostic], deploy_note
     """`PLAN.md`. `deploy_notes` are the target's own paragraphs on starting the bundle by hand, in Markdown."""
     values: dict[str, object] = {
         "profile": text(plan.profile), "summary": text(plan.summary), "facts": _facts(plan), "memory": memory_lines(plan.memory, device_name(plan)),
-        "memory_notes": [text(note) for note in (*plan.memory.reasons, *plan.memory.notes)], "findings": _finding_lines(findings),
+        "speed": _speed_notes(plan), "memory_notes": [text(note) for note in (*plan.memory.reasons, *plan.memory.notes)], "findings": _finding_lines(findings),
         "deploy_notes": [*image_notes(plan), *deploy_notes], "missing": _missing_notes(plan), "connect_notes": _connect_notes(plan), "argv": argv_lines(plan.engine.argv),
         "tables": [table for table in _tables(plan) if table.rows],
     }  # fmt: skip
@@ -85,6 +85,15 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
         ("Disk", f"{plan.storage.container_disk_gb} GB, {plan.storage.needed_disk_gb:g} GB needed"),
         ("Bridge", f"{plan.bridge.mode}, port {plan.network.endpoint_port}"),
     ]  # fmt: skip
+
+
+def _speed_notes(plan: Plan) -> list[str]:
+    """What is expected, by which sum, and the records that calibrate it."""
+    speed = plan.speed
+    if speed.basis == "none":
+        return [text(line) for line in speed_lines(speed)]
+    records = f"Calibrated by {', '.join(code(e) for e in speed.evidence)}: they are no proof of it."
+    return [*(text(line) for line in speed_lines(speed)), text(f"{speed.reason} One session: {speed.law}."), records]
 
 
 def _finding_lines(findings: Sequence[Diagnostic]) -> list[str]:

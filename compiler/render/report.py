@@ -8,6 +8,7 @@ import math
 from compiler.plan import Plan
 from compiler.plan.core import ModelPlan
 from compiler.plan.memory import Interval, MemoryPlan
+from compiler.plan.speed import SpeedFigure, SpeedPlan
 from compiler.units import grouped
 
 BAR_WIDTH = 60
@@ -41,7 +42,7 @@ def report(plan: Plan, findings: FindingCounts, folder: str | None, *, ascii_onl
     rows = [
         ("model", _model_line(plan.model)), ("hardware", _hardware_line(plan)),
         ("engine", f"{plan.engine.distribution} {plan.engine.release}, image {plan.image.name}"),
-        *_capacity_rows(plan), ("price", price_text(plan)), *_swap_rows(plan),
+        *_capacity_rows(plan), *_speed_rows(plan.speed), ("price", price_text(plan)), *_swap_rows(plan),
     ]  # fmt: skip
     last = [("findings", str(findings)), *([("bundle", folder)] if folder else [])]
     lines = [f"{plan.profile}: {plan.summary}", *_table(rows), "", *memory_lines(plan.memory, device_name(plan), ascii_only=ascii_only), "", *_table(last)]
@@ -82,6 +83,23 @@ def interval_text(interval: Interval, pattern: str = "{:,.0f}") -> str:
     """`mid (low to high)`, or the middle alone where all three look the same."""
     low, mid, high = (pattern.format(value) for value in (interval.low, interval.mid, interval.high))
     return mid if low == mid == high else f"{mid} ({low} to {high})"
+
+
+def speed_lines(speed: SpeedPlan) -> list[str]:
+    """One line for each way to serve: alone, together, and reading a prompt; or one that says why there is no number."""
+    kinds = {kind: [f for f in speed.figures if f.kind == kind] for kind in ("solo", "aggregate", "prefill")}
+    said = {"solo": "alone", "aggregate": f"with {kinds['aggregate'][0].sessions} sessions together" if kinds["aggregate"] else "", "prefill": "prefill"}
+    lines = [f"{said[kind]} {', '.join(_rate_text(f) for f in figures)}" for kind, figures in kinds.items() if figures]
+    return lines or [f"no number. {speed.reason}"]
+
+
+def _rate_text(figure: SpeedFigure) -> str:
+    at = f" at {grouped(figure.context)} tokens" if figure.context else ", the prompts' lengths not recorded"
+    return f"{interval_text(figure.tok_s)} tok/s{at}"
+
+
+def _speed_rows(speed: SpeedPlan) -> list[tuple[str, str]]:
+    return [("" if i else "speed", line) for i, line in enumerate(speed_lines(speed))]
 
 
 def _model_line(model: ModelPlan) -> str:

@@ -25,6 +25,7 @@ from compiler.resolve.pod import (
     resolve_storage,
     resolve_watchdog,
 )
+from compiler.resolve.speed import resolve_speed
 from compiler.resolve.start import bootstrap_phases
 from compiler.schema.specset import SpecSet
 
@@ -47,7 +48,8 @@ def resolve_plan(specs: SpecSet) -> Plan:
         known_settings=frozenset(specs.flags.flags),
     )  # fmt: skip
     return Plan(
-        profile=specs.name, summary=specs.profile.summary, target=specs.profile.target, model=model, hardware=hardware, engine=engine, memory=memory, image=image,
+        profile=specs.name, summary=specs.profile.summary, target=specs.profile.target, model=model, hardware=hardware, engine=engine, memory=memory,
+        speed=resolve_speed(specs, engine, memory), image=image,
         overrides=overrides, pod_env=_pod_env(specs, storage.hf_home, storage.vllm_cache_root), processes=resolve_processes(specs, engine, network), network=network,
         storage=storage, secrets=resolve_secrets(specs, ledger), bridge=resolve_bridge(specs, ledger, engine), watchdog=resolve_watchdog(specs, ledger), swap=swap,
         compile_cache=compile_cache, journal=journal, publish=resolve_publish(specs, ledger), desktop=desktop, kv_store=resolve_kv_store(specs, ledger),

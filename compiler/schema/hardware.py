@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from compiler.schema.base import Bytes, Choice, ComputeCapability, Date, EngineSettings, EnvName, EvidenceId, Line, Spec, Text
+from compiler.schema.base import Bytes, Choice, ComputeCapability, Date, EngineSettings, EnvName, EvidenceId, Line, Slug, Spec, Text
 
 
 class Gpu(Spec):
@@ -53,6 +53,53 @@ class Price(Spec):
     source: Text | None = Field(None, description="Where it was read.")
 
 
+Efficiency = Annotated[float, Field(gt=0, le=1)]
+Spread = Annotated[float, Field(ge=0, lt=1)]
+
+
+class SoloSpeed(Spec):
+    """One session decoding at a short prompt, without speculation."""
+
+    efficiency: Efficiency = Field(
+        description="Bytes that the model's spec says a token reads, over the time of a token, as a share of all GPUs' bandwidth."
+    )
+    spread: Spread = Field(description="Largest relative distance of a record from the rate that follows.")
+    evidence: tuple[EvidenceId, ...] = Field(min_length=1, description="The records that it was fitted on, as topic/id.")
+
+
+class BatchSpeed(Spec):
+    """Several sessions decoding together at short prompts, without speculation."""
+
+    efficiency: Efficiency = Field(
+        description="Share of the bandwidth at which further weights are read; a mixture reads more experts for more tokens."
+    )
+    step_ms: Annotated[float, Field(ge=0)] = Field(description="Milliseconds of a step that no weights explain.")
+    sessions: Annotated[int, Field(gt=1)] = Field(description="Most sessions in the records; beyond them nothing is expected.")
+    spread: Spread = Field(description="Largest relative distance of a record from the rate that follows.")
+    evidence: tuple[EvidenceId, ...] = Field(min_length=2, description="The records that it was fitted on, as topic/id.")
+
+
+class PrefillSpeed(Spec):
+    """One prompt alone, nothing of it cached."""
+
+    us_per_token: Annotated[float, Field(gt=0)] = Field(description="Microseconds for a token of a short prompt.")
+    us_per_token_each_1k: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        description="Microseconds more for a token with each 1,000 tokens of the prompt; absent where the lengths are not known.",
+    )
+    spread: Spread = Field(description="Largest relative distance of a record from the rate that follows.")
+    evidence: tuple[EvidenceId, ...] = Field(min_length=1, description="The records that it was fitted on, as topic/id.")
+
+
+class ModelSpeed(Spec):
+    """How fast one model ran on this hardware."""
+
+    model: Slug = Field(description="The model's spec, whose bytes read per token the efficiencies are about.")
+    solo: SoloSpeed = Field(description="One session.")
+    batch: BatchSpeed | None = Field(None, description="Several sessions.")
+    prefill: PrefillSpeed | None = Field(None, description="Reading a prompt.")
+
+
 class HardwareSpec(Spec):
     """One set-up of GPUs: what it has, what it forces, what it costs."""
 
@@ -65,5 +112,6 @@ class HardwareSpec(Spec):
     env: dict[EnvName, Choice[Line]] = Field(default_factory=dict, description="Environment that this hardware forces.")
     nccl_conf: bool = Field(False, description="Write the NCCL_* variables to ~/.nccl.conf too: worker processes do not inherit them.")
     engine: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Engine settings that this hardware forces.")
+    speed: tuple[ModelSpeed, ...] = Field((), description="What was measured of decoding and prefill, by model; plans expect it.")
     prices: tuple[Price, ...] = Field((), description="Dated prices, the latest last.")
     notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")

@@ -136,7 +136,9 @@ def test_the_store_below_stays_as_it_is() -> None:
     assert before.plan == again.plan
 
 
-@pytest.mark.parametrize("text", ["summary.x=1", "hardware.prices[9].date=2026-01-01", "hardware.gpu.vram_mib.x=1", "hardware.prices.date=1"])
+@pytest.mark.parametrize(
+    "text", ["summary.x=1", "hardware.prices[9].date=2026-01-01", "hardware.gpu.vram_mib.x=1", "hardware.prices.date=1"]
+)
 def test_a_path_through_a_value(text: str) -> None:
     specs = specset("nemotron-ada")
     _, problems = changed_store(SHIPPED, specs, changes("nemotron-ada", text))
@@ -145,7 +147,13 @@ def test_a_path_through_a_value(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("context=-3", "SPC013"), ("settings.max_num_seqz=3", "SPC011"), ("utilization=NaN", "SPC013"), ("engine=vllm-0.33.1", "SPC020"), ("model.weights=null", "SPC013")],
+    [
+        ("context=-3", "SPC013"),
+        ("settings.max_num_seqz=3", "SPC011"),
+        ("utilization=NaN", "SPC013"),
+        ("engine=vllm-0.33.1", "SPC020"),
+        ("model.weights=null", "SPC013"),
+    ],
 )
 def test_a_value_that_the_spec_refuses_is_a_finding_at_the_change(text: str, code: str) -> None:
     specs = specset("nemotron-ada")

@@ -37,7 +37,9 @@ def test_findings_that_come_and_go() -> None:
     refused = comparison("qwen38-2xa40", "model.weights.loaded=200GB")
     assert "MEM001" in codes(refused.appeared)
     assert "HWR012" in codes(refused.vanished)
-    assert [d.place.path for d in comparison("nemotron-ada", "max_num_seqs=6").appeared if d.code == "CTX013"] == ["--what-if max_num_seqs=6"]
+    assert [d.place.path for d in comparison("nemotron-ada", "max_num_seqs=6").appeared if d.code == "CTX013"] == [
+        "--what-if max_num_seqs=6"
+    ]
 
 
 def test_json_holds_both_plans_whole() -> None:

@@ -16,20 +16,41 @@ def solution(profile: str, goal: Goal, *given: str) -> Solution:
 
 @pytest.mark.parametrize(
     ("text", "goal"),
-    [("context", Goal("context")), ("sessions=6@85k", Goal("sessions=6@85k", 6, 85_000)), ("sessions=1@256Ki", Goal("sessions=1@256Ki", 1, 262_144))],
+    [
+        ("context", Goal("context")),
+        ("sessions=6@85k", Goal("sessions=6@85k", 6, 85_000)),
+        ("sessions=1@256Ki", Goal("sessions=1@256Ki", 1, 262_144)),
+    ],
 )
 def test_goals(text: str, goal: Goal) -> None:
     assert parsed_goal(text) == goal
 
 
-@pytest.mark.parametrize("text", ["", "speed", "sessions", "sessions=0@85k", "sessions=6", "sessions=6@0", "sessions=6@-1", "sessions=6@1.2.3", "sessions=-1@5", "sessions=6@85x", "context=5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "speed",
+        "sessions",
+        "sessions=0@85k",
+        "sessions=6",
+        "sessions=6@0",
+        "sessions=6@-1",
+        "sessions=6@1.2.3",
+        "sessions=-1@5",
+        "sessions=6@85x",
+        "context=5",
+    ],
+)
 def test_what_is_no_goal(text: str) -> None:
     found = parsed_goal(text)
     assert isinstance(found, Diagnostic)
     assert (found.code, found.is_error) == ("PLN002", True)
 
 
-@pytest.mark.parametrize(("profile", "given"), [("qwen38-2xa40", ()), ("qwen38-blackwell", ()), ("qwen36-2x4090", ()), ("ornith-2xa40", ("hardware=a40",))])
+@pytest.mark.parametrize(
+    ("profile", "given"), [("qwen38-2xa40", ()), ("qwen38-blackwell", ()), ("qwen36-2x4090", ()), ("ornith-2xa40", ("hardware=a40",))]
+)
 def test_the_largest_window_fits_and_one_token_more_does_not(profile: str, given: tuple[str, ...]) -> None:
     found = solution(profile, Goal("context"), *given).found
     assert found is not None

@@ -29,6 +29,7 @@ from compiler.plan.core import (
     WatchdogPlan,
 )  # fmt: skip
 from compiler.plan.memory import Interval, MemoryPlan
+from compiler.plan.speed import SpeedPlan
 from compiler.resolve.overrides import overrides_for
 from compiler.resolve.start import GENERATED_MODEL, bootstrap_phases, resolve_entrypoint, resolve_start_command
 from compiler.resolve.system_packages import build_apt
@@ -121,7 +122,7 @@ def example_plan(**changes: Any) -> Plan:
     desktop = changes.get("desktop")
     values: dict[str, Any] = dict(
         profile="example", summary="An example.", target="runpod", model=model, hardware=hardware, engine=engine, memory=example_memory(),
-        image=image, pod_env=(), processes=(Process("engine", engine.argv, "0.0.0.0", 18081),),
+        speed=SpeedPlan("none", "Nothing was measured.", "", (), ()), image=image, pod_env=(), processes=(Process("engine", engine.argv, "0.0.0.0", 18081),),
         overrides=overrides_for(
             image, engine, swaps=False, has_journal=False, has_compile_cache=False,
             known_settings=frozenset({"max_model_len", "kv_cache_dtype", "max_num_seqs"}),
