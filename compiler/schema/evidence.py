@@ -42,6 +42,14 @@ class Measurement(Spec):
             raise ValueError("a number needs its `unit`: without one nobody can compare it")
         return self
 
+    @model_validator(mode="after")
+    def _one_story(self) -> Self:
+        if self.superseded_by is not None and self.verdict != "superseded":
+            raise ValueError(f"`superseded_by` stands beside the verdict {self.verdict}: say `verdict: superseded`, or leave it out")
+        if self.id in (self.baseline, self.superseded_by):
+            raise ValueError("it is its own baseline or successor")
+        return self
+
 
 class EvidenceSpec(Spec):
     """Measurements about one topic."""
@@ -50,3 +58,11 @@ class EvidenceSpec(Spec):
     topic: Text = Field(description="The file's name without its ending.")
     summary: Text = Field(description="One sentence: what was measured, on what, when.")
     records: tuple[Measurement, ...] = Field(description="The measurements.")
+
+    @model_validator(mode="after")
+    def _one_record_an_id(self) -> Self:
+        ids = [record.id for record in self.records]
+        twice = sorted({name for name in ids if ids.count(name) > 1}) if len(set(ids)) < len(ids) else []
+        if twice:
+            raise ValueError(f"two records have the id {twice[0]}: a citation could mean either")
+        return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from compiler.evidence.plots import drawn, per_million, plots, price_of, prices
 from compiler.evidence.records import Entry, Wanted, citing, entries, entry_of, nearest
 from compiler.load import SpecStore
 from compiler.load.validate import validated
-from compiler.schema import Measurement
+from compiler.schema import EvidenceSpec, Measurement
 from tests.support import SPECS
 
 STORE = SpecStore([SPECS])
@@ -146,6 +147,29 @@ def test_a_number_without_a_unit_is_refused(changes: dict[str, Any]) -> None:
     problems = validated(Measurement, "specs/evidence/x.yaml", data)[1]
     assert [d.code for d in problems] == ["SPC013"] and "needs its `unit`" in problems[0].what
     assert validated(Measurement, "x", data | {"unit": "s"})[1] == []
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"superseded_by": "b", "verdict": "kept"}, "beside the verdict kept"), ({"superseded_by": "b"}, "beside the verdict None"), ({"baseline": "a"}, "its own baseline"),
+])  # fmt: skip
+def test_contradictory_records_are_refused(changes: dict[str, Any], words: str) -> None:
+    data = {"id": "a", "date": "2026-08", "metric": "m", "value": 1, "unit": "s", "source": "Test."}
+    assert words in validated(Measurement, "x", data | changes)[1][0].what
+    twice = {"kind": "evidence", "topic": "x", "summary": "X.", "records": (data, data)}
+    assert "two records have the id a" in validated(EvidenceSpec, "x", twice)[1][0].what
+
+
+def test_a_value_that_is_no_number_is_refused_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence/x.yaml").write_text("kind: evidence\ntopic: x\nsummary: X.\nrecords:\n  - {id: a, date: '2026-08', metric: m, value: .nan, unit: s, source: Test.}\n")
+    store = SpecStore([tmp_path])
+    found = store.spec("evidence", "x")[1]
+    assert [d.code for d in found] == ["SPC006"]
+
+
+def test_shipped_records_refer_only_to_records() -> None:
+    ids = {e.record.id for e in KNOWN}
+    assert [e.id for e in KNOWN if {e.record.baseline, e.record.superseded_by} - {None} - ids] == []
 
 
 def test_plots_are_whole_documents_and_the_same_twice() -> None:
