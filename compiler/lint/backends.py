@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from compiler.lint.facts import LATENT_LAYERS, kv_dtype, on_gpu, sm, version
+from compiler.lint.facts import LATENT_LAYERS, kv_dtype, older, on_gpu, sm, version
 from compiler.lint.rule import Subject
 from compiler.schema.flags import AttentionBackend
 
@@ -62,7 +62,7 @@ def reads_cache(subject: Subject, name: str, backend: AttentionBackend, dtype: s
         return sm(subject) // 10 in (9, 10) and dtype in ("fp8", "fp8_e4m3")
     if name == "TRITON_ATTN" and dtype.startswith("fp8") and sm(subject) < 89:
         return False
-    if name == "FLASHINFER" and dtype.startswith("nvfp4") and sm(subject) < 100:
+    if name == "FLASHINFER" and dtype.startswith("nvfp4") and sm(subject) < 100 and older(subject, 0, 32):
         return False
     return dtype in backend.kv_cache_dtypes
 

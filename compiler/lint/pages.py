@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 
+from compiler.lint.reach import REACH
 from compiler.lint.registry import RegisteredRule, rules
 
 SECTIONS = ("What it flags", "Why it hurts", "Example", "Use instead", "When to ignore", "Source")
@@ -45,6 +46,8 @@ def _page(registered: RegisteredRule) -> str:
     facts = [f"`{rule.name}`", f"{rule.severity} unless the text says otherwise", _when(rule.stage)]
     if rule.refusal:
         facts.append("its errors cannot be ignored")
+    if rule.code in REACH:
+        facts.append(REACH[rule.code].text)
     first, _, rest = inspect.cleandoc(registered.page).partition("\n")
     return f"# {rule.code}: {first}\n\n{'; '.join(facts)}.\n{rest}\n"
 

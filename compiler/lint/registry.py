@@ -70,6 +70,7 @@ FILES = (
     "eng/eng019_flashinfer_sampler_forced",
     "eng/eng020_snapshot_of_another_release",
     "eng/eng021_switch_written_as_word",
+    "eng/eng022_rules_not_checked_on_release",
     "evd/evd001_choice_without_reason",
     "evd/evd002_evidence_superseded",
     "evd/evd003_evidence_rejects_value",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable, Iterator
 
-from compiler.diagnostics import Diagnostic, stops
+from compiler.diagnostics import Diagnostic, Severity, stops
+from compiler.lint.facts import release, sm
 from compiler.lint.ignores import IgnoreUse
+from compiler.lint.reach import REACH
 from compiler.lint.registry import rule_by_code, rules
 from compiler.lint.rule import Hit, Rule, Stage, Subject
 from compiler.lint.rules.ign import ign001_unused_ignore, ign002_unknown_ignored_code, ign003_ignored_refusal
@@ -17,7 +20,21 @@ IGNORE_RULES = (ign001_unused_ignore, ign002_unknown_ignored_code, ign003_ignore
 
 def findings(subject: Subject, stage: Stage) -> list[Diagnostic]:
     """All hits of the rules of one stage, in the order of codes. Rules are independent, so one never hides another's hit."""
-    return [_diagnostic(r.rule, hit) for r in rules() if r.rule.stage == stage for hit in r.checked.check(subject)]
+    here = (release(subject), sm(subject))
+    found = []
+    for registered in (r for r in rules() if r.rule.stage == stage):
+        reach = REACH.get(registered.rule.code)
+        if reach is None or reach.covers(*here):
+            proved = reach is None or reach.is_proved(here[0])
+            found += [_diagnostic(registered.rule, hit if proved else _unproved(registered.rule, hit, subject)) for hit in registered.checked.check(subject)]
+    return found
+
+
+def _unproved(rule: Rule, hit: Hit, subject: Subject) -> Hit:
+    """The hit on a release that is newer than what was checked: never an error, and it says so."""
+    severity = hit.severity or rule.severity
+    why = f"{hit.why} (not checked on this release, {subject.plan.engine.release})"
+    return dataclasses.replace(hit, severity=Severity.WARNING if severity is Severity.ERROR else severity, why=why)
 
 
 def apply_ignores(diagnostics: Iterable[Diagnostic], specs: SpecSet) -> list[Diagnostic]:

@@ -6,6 +6,8 @@ import dataclasses
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Place, Severity, dotted
+from compiler.lint.reach import REACH, unproved
+from compiler.lint.registry import rules
 from compiler.lint.rule import Hit, Rule
 from compiler.lint.runner import apply_ignores, findings
 from tests.support import specset, subject
@@ -35,12 +37,11 @@ def test_a_warning_is_accepted() -> None:
     assert _codes(apply_ignores(found, seen.specs)) == [c for c in _codes(found) if c != "QNT012"]
 
 
-def test_an_error_about_speed_is_accepted() -> None:
-    changes = _ignoring("KVC003", **{"speculation.method": "mtp", "speculation.tokens": 2})
-    seen = subject("ornith-ada", changes)
+def test_an_error_that_is_no_refusal_is_accepted() -> None:
+    seen = subject("nemotron-ada", _ignoring("SEC002", env={"A_TOKEN": "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"}))
     found = findings(seen, "plan")
-    assert [d.severity for d in found if d.code == "KVC003"] == [Severity.ERROR]
-    assert "KVC003" not in _codes(apply_ignores(found, seen.specs))
+    assert [d.severity for d in found if d.code == "SEC002"] == [Severity.ERROR]
+    assert "SEC002" not in _codes(apply_ignores(found, seen.specs))
 
 
 def test_a_refusal_stays_and_its_ignore_is_reported() -> None:
@@ -86,3 +87,32 @@ def test_rules_and_hits_are_immutable() -> None:
     for value in (Rule("MEM001", "x", Severity.ERROR), Hit(Place("x"), "what", "why", "fix")):
         assert dataclasses.is_dataclass(value)
         assert value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def test_an_error_on_a_release_that_was_not_checked_is_a_warning_that_says_so() -> None:
+    changes = {"settings.kv_cache_dtype": {"value": "turboquant_k3v4_nc", "reason": "in a test"}, "speculation": {"method": "ngram", "tokens": 4, "reason": "in a test"}}
+    here, later = ([d for d in findings(subject("qwen38-2xa40", {"profile": {**changes, **more}}), "plan") if d.code == "KVC004"] for more in ({}, {"engine": "vllm-0.33.0"}))
+    assert [d.severity for d in here] == [Severity.ERROR]
+    assert [d.severity for d in later] == [Severity.WARNING]
+    assert "not checked on this release, 0.33.0" in later[0].why
+    assert "not checked" not in here[0].why
+
+
+def test_a_rule_is_silent_outside_its_releases_and_cards() -> None:
+    changes = {"speculation": {"method": "mtp", "tokens": 2, "reason": "in a test"}}
+    assert "KVC003" in _codes(findings(subject("ornith-ada", {"profile": changes}), "plan"))
+    assert "KVC003" not in _codes(findings(subject("ornith-ada", {"profile": changes, "hardware": {"gpu.compute_capability": "9.0"}}), "plan"))
+    assert not REACH["CTX011"].covers((0, 27, 1), 89) and REACH["CTX011"].covers((0, 26, 0), 89)
+    assert not REACH["CTX009"].covers((0, 25, 1), 89)
+
+
+def test_reach_names_rules_and_says_its_bounds() -> None:
+    codes = {r.rule.code for r in rules()}
+    assert set(REACH) <= codes
+    assert all(reach.until is None or reach.checked < reach.until for reach in REACH.values())
+    assert unproved((0, 27, 1), 89) == []
+    assert "KVC003" in unproved((0, 33, 0), 89) and "KVC003" not in unproved((0, 33, 0), 120)
+    assert "CTX011" not in unproved((0, 33, 0), 89)
+    assert REACH["KVC003"].text == "errors checked up to vLLM 0.27.1; compute capability 8.9"
+    assert REACH["CTX011"].text == "errors checked up to vLLM 0.26.0; gone in 0.27"
+    assert REACH["QNT015"].text.endswith("compute capability 12.0 and later")

@@ -33,7 +33,7 @@ from compiler.lint.facts import is_fp8_cache, sm, speculates, speculation_method
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
-    code="KVC003", name="fp8-cache-with-speculation-on-ada", severity=Severity.ERROR,
+    code="KVC003", name="fp8-cache-with-speculation-on-ada", severity=Severity.WARNING,
     traps=("fp8-kv-ada-spec", "mtp-loses-ornith-nvfp4"),
 )  # fmt: skip
 

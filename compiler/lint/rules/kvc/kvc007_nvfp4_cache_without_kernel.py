@@ -1,12 +1,12 @@
 """An NVFP4 KV cache is asked for on a card or a model that has no kernel for it.
 
 ## What it flags
-`kv_cache_dtype: nvfp4` outside compute capability 10.x (on 12.x from release 0.27 on: 0.25 served it there), or with
-latent attention (MLA). A warning where no backend declares it for this model's heads, and with layers excepted.
+`kv_cache_dtype: nvfp4` outside compute capability 10.x up to release 0.31 (on 12.x in 0.27 to 0.31: 0.25 served it there), or
+with latent attention (MLA). A warning where no backend declares it for this model's heads, and with layers excepted.
 
 ## Why it hurts
-Only data-center Blackwell has the kernels: on Ada and on 12.0 the engine finds no backend. With MLA its configuration
-refuses in words. Excepted layers inflate the block and pad its pages.
+Only data-center Blackwell has the kernels; from 0.32 on FlashInfer reads it on 8.x, 9.x and 12.x too, but not with heads of 64 or
+sinks. Elsewhere the engine finds no backend. With MLA its configuration refuses in words. Excepted layers inflate the block and pad its pages.
 
 ## Example
     hardware: rtx-pro-6000
@@ -21,7 +21,7 @@ Never: the engine refuses.
 
 ## Source
 `engine-nvfp4-kv-ada`, `engine-nvfp4-kv-sm120`; vllm#46329; 0.27.1's configuration and its heterogeneous block
-alignment.
+alignment; 0.32's and 0.33's FlashInfer backend.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     place = subject.setting_place("kv_cache_dtype")
     fix = "set kv_cache_dtype to fp8"
     unserved, latent = nobody_serves(subject), bool(layer_kinds(subject) & LATENT_LAYERS)
-    if sm(subject) // 10 != 10 and not (sm(subject) // 10 == 12 and older(subject, 0, 27)):
+    family = sm(subject) // 10
+    if family != 10 and older(subject, 0, 32) and not (family == 12 and older(subject, 0, 27)):
         capability = subject.plan.hardware.compute_capability
         yield Hit(place, f"no kernel reads an NVFP4 cache on compute capability {capability}", "the engine finds no attention backend", fix)
     elif unserved is not None and not latent:

@@ -1,8 +1,7 @@
 """The size of the KV cache is fixed, and no measurement of this configuration backs it.
 
 ## What it flags
-`kv_cache_memory_bytes` without evidence; as a warning, evidence that was measured with another model, another GPU
-count or another cache type.
+`kv_cache_memory_bytes` without evidence, or with evidence that was measured with another model or another GPU count.
 
 ## Why it hurts
 A fixed size skips the engine's accounting: nothing checks that activations fit. One value that the engine itself
@@ -32,7 +31,7 @@ from compiler.lint.facts import decision
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
-    code="MEM007", name="fixed-cache-without-measurement", severity=Severity.ERROR,
+    code="MEM007", name="fixed-cache-without-measurement", severity=Severity.WARNING,
     traps=(
         "kvbytes-kills-in-service", "kvbytes-config-specific", "vllm-suggested-kv", "kvbytes-skips-profiling", "kvbytes-gate",
     ),
@@ -55,5 +54,4 @@ def check(subject: Subject) -> Iterator[Hit]:
         f"the fixed cache size {what}",
         "a fixed size skips the engine's accounting, and too much of it kills the engine in service, not at the start",
         "serve two prefills of the whole window at once on this model, cache type, speculation and GPU count, and cite that run",
-        severity=Severity.WARNING if measured else Severity.ERROR,
     )
