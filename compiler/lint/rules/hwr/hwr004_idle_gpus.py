@@ -28,15 +28,15 @@ from compiler.lint.facts import gpus_used
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import option_place
 
-RULE = Rule(code="HWR004", name="idle-gpus", severity=Severity.ERROR, traps=("tp1-silent-waste",))
+RULE = Rule(code="HWR004", name="idle-gpus", severity=Severity.WARNING, traps=("tp1-silent-waste",))
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A hit when GPUs are left over; a warning on an own machine."""
+    """A hit when GPUs are left over."""
     used, count = gpus_used(subject), subject.plan.hardware.count
     if used < count:
         what = f"{used} of {count} GPUs are used"
         is_rented = subject.plan.hardware.host == "rented"
         why = "the others are paid for by the hour and idle" if is_rented else "the others idle"
         fix = "leave the parallel sizes unset, or choose hardware with fewer GPUs"
-        yield Hit(option_place(subject, "tensor_parallel_size"), what, why, fix, severity=None if is_rented else Severity.WARNING)
+        yield Hit(option_place(subject, "tensor_parallel_size"), what, why, fix)

@@ -1,7 +1,7 @@
 """CUDA allocator settings are changed under Marlin kernels.
 
 ## What it flags
-`PYTORCH_CUDA_ALLOC_CONF` or `PYTORCH_ALLOC_CONF` with a Marlin kernel.
+`PYTORCH_CUDA_ALLOC_CONF` or `PYTORCH_ALLOC_CONF` with a Marlin kernel: an error on compute capability 8.9, where it was seen, else a warning.
 
 ## Why it hurts
 The start failed with every such setting that was tried; `expandable_segments` fails in a container besides, which
@@ -25,12 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Edit, Severity
-from compiler.lint.facts import environment, environment_place, uses_marlin
+from compiler.lint.facts import environment, environment_place, sm, uses_marlin
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="QNT016", name="allocator-settings-with-marlin", severity=Severity.ERROR, traps=("alloc-flags-marlin",))
 
 
+SEEN_ON = 89
 VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
@@ -40,4 +41,5 @@ def check(subject: Subject) -> Iterator[Hit]:
         value = environment(subject, name)
         if value and uses_marlin(subject):
             place, what = environment_place(subject, name), f"{name}={value} with Marlin kernels"
-            yield Hit(place, what, "starts failed with allocator settings under Marlin", f"unset {name}", edit=Edit("remove", place))
+            severity = None if sm(subject) == SEEN_ON else Severity.WARNING
+            yield Hit(place, what, "starts failed with allocator settings under Marlin", f"unset {name}", severity, edit=Edit("remove", place))
