@@ -24,7 +24,7 @@ from compiler.schemas import KINDS_WITH_SCHEMA
 
 PICTURED = "nemotron-ada"
 _EXIT_MEANINGS = {
-    Exit.OK: "Fine.", Exit.REFUSED: "A finding is an error, or with `--strict` a warning. That profile was not written; `plan` still prints it. Or `deploy` was not done, for reasons that it lists; `secrets --check` found one missing; `explain --log` knows no cause.", Exit.USAGE: "Wrong usage: an unknown option, profile kind or route.",
+    Exit.OK: "Fine.", Exit.REFUSED: "A finding is an error, or with `--strict` a warning. That profile was not written; `plan` still prints it. Or `deploy` was not done, for reasons that it lists; `secrets --check` found one missing; `explain --log` knows no cause; `plan --solve` finds nothing, or `fit` nowhere.", Exit.USAGE: "Wrong usage: an unknown option, profile kind or route.",
     Exit.DRIFTED: "`build --check`, `schema --check` or `docs --check` found files that differ.", Exit.FAILED: "The machine stood in the way: disk, permissions, Docker, network, the provider, a pod that does not serve; or a command about pods, publications, keys or secrets lacks what its message names.",
     Exit.INTERRUPTED: "Interrupted. Bundles on disk are as they were; a pod that was being made was terminated.",
 }  # fmt: skip

@@ -101,7 +101,7 @@ def rendered_settings(values: Mapping[str, Any], flags: FlagTable) -> tuple[Sett
 
 def words(name: str, value: Any, flag: Flag | None) -> Iterator[str]:
     """The words that say `name = value` to the release's parser. An option that it does not know is spelled by its name."""
-    option = flag.options[0] if flag else "--" + name.replace("_", "-")
+    option = flag.options[0] if flag and flag.options else "--" + name.replace("_", "-")
     if value is None:
         return
     if isinstance(value, bool):

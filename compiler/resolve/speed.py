@@ -46,7 +46,7 @@ class _Reads:
 
     def weights(self, tokens: int) -> float:
         """Bytes of weights that a step of so many tokens reads: the experts that they reach, each once."""
-        if not self.count or not self.per_token:
+        if not 0 < self.per_token < self.count:
             return self.rest + self.experts
         reached = self.count * (1 - (1 - self.per_token / self.count) ** tokens)
         return self.rest + self.experts * reached / self.per_token
@@ -79,7 +79,7 @@ def _missing(specs: SpecSet, engine: EnginePlan) -> str:
         (not specs.hardware.speed, "No record of any speed on this hardware is cited."),
         (specs.hardware.gpu.bandwidth_gb_s is None, "The hardware's bandwidth is not known."),
         (
-            not parts or any(part.bytes_read_per_token is None for part in parts),
+            not any(part.bytes_read_per_token for part in parts) or any(part.bytes_read_per_token is None for part in parts),
             "Nobody has counted the bytes that this model reads for a token.",
         ),
         (engine.speculation != "off", f"Speculation ({engine.speculation}) changes what a pass gives, and no law was measured with it."),

@@ -78,3 +78,11 @@ def test_order_is_names_host_port_then_alphabetical() -> None:
     rendered = rendered_settings({"zeta": 1, "port": 2, "alpha": [[1], {"k": [2]}], "served_model_name": ["a"], "host": "h"}, specs.flags)
     assert [s.name for s in rendered] == ["served_model_name", "host", "port", "alpha", "zeta"]
     assert rendered[3].value == ((1,), {"k": (2,)})
+
+
+def test_a_positional_of_the_parser_has_no_option_and_does_not_break_the_plan() -> None:
+    """A rule refuses it (ENG010); until then its words are spelled by its name."""
+    specs = specset("nemotron-ada", {"profile": {"engine_args.model_tag": "x/y"}})
+    flag = specs.flags.find("model_tag")
+    assert flag is not None and not flag.options
+    assert list(words("model_tag", "x/y", flag)) == ["--model-tag", "x/y"]

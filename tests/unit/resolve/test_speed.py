@@ -131,12 +131,19 @@ def test_a_workload_of_one_or_none() -> None:
         ("nemotron-ada", {"profile": {"settings.enforce_eager": True}}, "Without CUDA graphs"),
         ("nemotron-ada", {"profile": {"engine_args.cpu_offload_gb": 4}}, "host memory"),
         ("nemotron-ada", {"hardware": {"gpu.bandwidth_gb_s": None}}, "bandwidth"),
+        ("nemotron-ada", {"model": {f"quantization.parts.{i}.bytes_read_per_token": 0 for i in range(3)}}, "bytes that this model reads"),
     ],
 )
 def test_no_evidence_no_number(profile: str, changes: Changes, said: str) -> None:
     plan = speed(profile, changes)
     assert (plan.basis, plan.figures, plan.evidence, plan.law) == ("none", (), (), "")
     assert said in plan.reason
+
+
+@pytest.mark.parametrize(("experts", "each"), [(0, 0), (6, 6), (4, 6), (128, 0)])
+def test_a_mixture_that_is_none_reads_its_experts_once(experts: int, each: int) -> None:
+    plan = speed("nemotron-ada", {"model": {"architecture.experts": experts, "architecture.experts_per_token": each}})
+    assert figure(plan, "aggregate").tok_s.mid > 7 * figure(plan, "solo").tok_s.mid
 
 
 def test_a_dense_model_reads_its_weights_once_for_all() -> None:
