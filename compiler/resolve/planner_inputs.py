@@ -134,7 +134,9 @@ def _speculation(specs: SpecSet, settings: Settings) -> Speculation | None:
     tokens = tokens if isinstance(tokens, int) and tokens > 0 else 1
     if method != "mtp":
         draft = specs.profile.speculation.draft if specs.profile.speculation else None
-        return Speculation(method, tokens, weights_bytes=(draft.loaded or 0) if draft else 0)
+        if draft is None:
+            return Speculation(method, tokens)
+        return Speculation(method, tokens, tuple(_group(layers) for layers in draft.kv), draft.loaded or 0)
     layers = specs.model.mtp.layers if specs.model.mtp else 1
     full = next((group for group in specs.model.architecture.kv if group.kind in ("full", "mla", "mla-ds")), None)
     groups = (dataclasses.replace(_group(full), layers=layers),) if full is not None else ()

@@ -26,6 +26,7 @@ from compiler.schema.base import (
     Tokens,
 )  # fmt: skip
 from compiler.schema.engine import ImageRef
+from compiler.schema.model import Layers
 
 DataCenter = Annotated[str, Field(pattern=r"^[A-Z]{2,3}-[A-Z]{2,3}-[0-9]$", description="RunPod data center, for instance EU-SE-1.")]
 
@@ -36,6 +37,7 @@ class Draft(Spec):
     repo: HubRepo = Field(description="Hub repository.")
     revision: HubSha | None = Field(None, description="Commit of the repository.")
     loaded: Bytes | None = Field(None, description="Bytes that it takes on the GPUs, all together.")
+    kv: tuple[Layers, ...] = Field((), description="Its layers by kind, for the KV cache; empty where it reads the target's cache or nobody knows.")
 
 
 class Speculation(Reasoned):

@@ -259,6 +259,11 @@ def _state_bytes(shape: LayerGroup, inputs: MemoryInputs) -> int:
     return states.state_bytes(shape, inputs.tp, drafts, inputs.mamba_cache_dtype)
 
 
+def _drafted(inputs: MemoryInputs) -> int:
+    """Groups of layers that a draft brings; they stand last."""
+    return len(inputs.speculation.groups) if inputs.speculation else 0
+
+
 def _uniform_buckets(shapes: list[LayerGroup], inputs: MemoryInputs) -> tuple[Bucket, ...]:
     """One bucket for each shape, all with the same block."""
     if shapes[0].kind in STATE_KINDS:
@@ -312,5 +317,7 @@ def _hybrid_block(attention: list[LayerGroup], state: list[LayerGroup], inputs: 
         minimum = lcm(minimum, GDN_CHECKPOINT_GRID)
     chunk = max((s.state.chunk for s in state if s.state is not None), default=1)
     largest = max(_state_bytes(shape, inputs) for shape in state)
-    widest = max(_token_bytes(shape, inputs) for shape in attention)
+    # The platform aligns to the target's layers; a draft's come later and only lengthen or pad.
+    own = {replace(group, layers=1) for group in inputs.groups[: len(inputs.groups) - _drafted(inputs)]}
+    widest = max(_token_bytes(shape, inputs) for shape in attention if replace(shape, layers=1) in own)
     return states.hybrid_block(largest, widest, minimum, inputs.state_mode, chunk)

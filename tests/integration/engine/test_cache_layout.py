@@ -35,6 +35,8 @@ MODELS = {
     "dense": DENSE, "wide-values": WIDE_VALUES, "gpt-oss": GPT_OSS, "gemma": GEMMA, "chunked": CHUNKED, "latent": LATENT, "gdn-27b": GDN_27B,
     "gdn-35b": GDN_35B, "next-80b": NEXT_80B, "nemotron": NEMOTRON, "kimi": KIMI,
 }  # fmt: skip
+# Layers of a draft: the target's own first kind, or another model's.
+DRAFTS = {"wide": LayerGroup("full", 5, 8, 128), "narrow": LayerGroup("full", 1, 2, 64), "sliding": LayerGroup("sliding", 4, 8, 128, window=2048)}
 HYBRIDS = ("gdn-27b", "gdn-35b", "next-80b", "nemotron", "kimi")
 
 
@@ -51,6 +53,7 @@ class Ask:
     batch: int = 2048
     window: int = 131_072
     capability: tuple[int, int] = ADA
+    draft: str = "own"
 
     @property
     def name(self) -> str:
@@ -65,6 +68,7 @@ def _asks() -> list[Ask]:
     every += [Ask(model, dtype, mode="align") for model in ("gdn-27b", "gdn-35b") for dtype in ("turboquant_k3v4_nc", "turboquant_4bit_nc", "turboquant_3bit_nc", "turboquant_k8v4")]
     every += [Ask(model, "fp8", tp, 1, mode, drafts, capability=c) for model in HYBRIDS for tp in (1, 2) for mode in ("none", "align", "all") for drafts in (0, 3) for c in (ADA, HOPPER)]
     every += [Ask(model, pp=2, mode="align", drafts=drafts) for model in ("gdn-27b", "gdn-35b") for drafts in (0, 2)]
+    every += [Ask(model, tp=tp, mode=mode, drafts=4, draft=draft) for model, mode in (("dense", "none"), ("gdn-27b", "align"), ("gdn-35b", "none")) for tp in (1, 2) for draft in DRAFTS]
     return every + [Ask(model, batch=batch, window=window) for model in ("gpt-oss", "gemma", "chunked") for batch in (512, 32_768) for window in (4096, 262_144)]
 
 
@@ -74,7 +78,8 @@ ASKS = [ask for ask in dict.fromkeys(_asks()) if (ask.mode != "all" or ask.model
 
 def _inputs(ask: Ask, release: str) -> MemoryInputs:
     layers = MODELS[ask.model]
-    draft = Speculation("mtp", ask.drafts, (dataclasses.replace(layers[0], layers=1),)) if ask.drafts else None
+    drafted = DRAFTS.get(ask.draft) or dataclasses.replace(layers[0], layers=1)
+    draft = Speculation("mtp", ask.drafts, (drafted,)) if ask.drafts else None
     mode: Any = ask.mode
     return MemoryInputs(
         release, CardMemory(vram_mib=49_140, capability=ask.capability), layers, Weights(), ask.window, tp=ask.tp, pp=ask.pp, kv_dtype=ask.dtype,

@@ -63,6 +63,9 @@ def test_speculation_is_priced() -> None:
     draft = inputs(changes={"profile": {"speculation": {"method": "dspark", "tokens": 4, "draft": {"repo": "a/b", "loaded": "2GB"}}}}).speculation
     assert draft is not None
     assert (draft.tokens, draft.weights_bytes, draft.groups) == (4, 2_000_000_000, ())
+    layers = [{"kind": "full", "layers": 5, "kv_heads": 8, "head_dim": 128}]
+    drawn = inputs(changes={"profile": {"speculation": {"method": "eagle3", "tokens": 4, "draft": {"repo": "a/b", "kv": layers}}}}).speculation
+    assert drawn is not None and [(g.kind, g.layers, g.kv_heads, g.head_dim_k) for g in drawn.groups] == [("full", 5, 8, 128)]
 
 
 def test_measured_geometry() -> None:

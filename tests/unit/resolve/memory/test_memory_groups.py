@@ -202,3 +202,14 @@ def test_states_alone_do_not_limit_the_window() -> None:
     layout = cache_layout(make((LayerGroup("mamba2", 24, state=StateDims(64, 64, 128, groups=8)),)))
     assert layout.per_request(262_144) == 1 == layout.per_request(16)
     assert layout.bytes_per_token == 0
+
+
+def test_a_wider_draft_does_not_lengthen_the_hybrids_block() -> None:
+    """The platform aligns to the target's attention; the draft's wider page then pads the states and lengthens the target's blocks."""
+    own = Speculation("mtp", 1, (LayerGroup("full", 1, 4, 256),))
+    plain = cache_layout(make(GDN_27B, mamba_cache_mode="align", speculation=own))
+    wide = Speculation("eagle3", 1, (LayerGroup("full", 5, 32, 128),))
+    drafted = cache_layout(make(GDN_27B, mamba_cache_mode="align", speculation=wide))
+    blocks = {bucket.shape.kv_heads: bucket.block for bucket in drafted.buckets if not bucket.is_state}
+    assert (blocks[32], blocks[4]) == (plain.block_size, 4 * plain.block_size)
+    assert plain.block_size == 800
