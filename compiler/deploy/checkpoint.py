@@ -30,8 +30,8 @@ def hub_checkpoint(
     """A repository's files at a commit. Raises what HubClient raises; a header that is none is a finding."""
     listing = client.listing(repo, revision)
     if listing.gated and not client.may_download(repo):
-        client.file(repo, "config.json", listing.revision, LARGEST_TEXT)  # Says in the Hub's own way what is missing.
-    texts = {name: client.file(repo, name, listing.revision, LARGEST_TEXT) for name in (*JSON_FILES, TEMPLATE) if name in listing.sizes}
+        client.content(repo, "config.json", listing.revision, LARGEST_TEXT)  # Says in the Hub's own way what is missing.
+    texts = {name: client.content(repo, name, listing.revision, LARGEST_TEXT) for name in (*JSON_FILES, TEMPLATE) if name in listing.sizes}
     shards, problems = _shards(
         texts, listing.sizes, lambda name, begin, end: client.span(repo, name, listing.revision, begin, end), progress
     )

@@ -140,9 +140,9 @@ class HubClient:
 
     def file_sha256(self, repo: str, file: str, revision: str) -> str:
         """Hexadecimal sha256 of one small file at a commit."""
-        return hashlib.sha256(self.file(repo, file, revision)).hexdigest()
+        return hashlib.sha256(self.content(repo, file, revision)).hexdigest()
 
-    def file(self, repo: str, file: str, revision: str, limit: int = MAX_FILE_BYTES) -> bytes:
+    def content(self, repo: str, file: str, revision: str, limit: int = MAX_FILE_BYTES) -> bytes:
         """One file of at most `limit` bytes at a commit or branch."""
         url = f"{self.endpoint}/{repo}/resolve/{revision}/{quote(file)}"
         return self._asked(f"{repo}/{file}", lambda: self._get(url, limit))

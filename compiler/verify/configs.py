@@ -60,7 +60,7 @@ def folder_config(folder: Path) -> ModelConfig:
 def hub_config(repo: str, revision: str | None, client: HubClient) -> ModelConfig:
     """The config.json of a Hub repository. Raises DeployError."""
     try:
-        content = json.loads(client.file(repo, "config.json", revision or MAIN))
+        content = json.loads(client.content(repo, "config.json", revision or MAIN))
     except ValueError as error:
         raise NoConfig(
             f"config.json of {repo} is not JSON: {error}", "The engine would refuse it, too.", "Look at the file on the Hub."
