@@ -20,7 +20,7 @@ class FakeHub(HubClient):
         super().__init__("http://127.0.0.1:9")
         self.answer, self.asked = answer, ""
 
-    def file(self, repo: str, file: str, revision: str, limit: int = 0) -> bytes:
+    def content(self, repo: str, file: str, revision: str, limit: int = 0) -> bytes:
         """The one answer."""
         self.asked = f"{repo}/{file}@{revision}"
         if isinstance(self.answer, DeployError):
