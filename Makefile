@@ -9,7 +9,7 @@ PROFILE ?=
 SPECS ?=
 JOBS ?= auto
 # Tests of whole programs wait more than they work.
-LIVING_JOBS ?= 4
+LIVING_JOBS ?= 3
 SOAK_SECONDS ?= 1800
 podwright = $(BIN)/podwright
 options = $(if $(SPECS),--specs $(SPECS))
