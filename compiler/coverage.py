@@ -78,9 +78,9 @@ def coverage_page(root: Path) -> str:
         counts.setdefault(cover.part, set()).add(trap)
     head = [
         "# What meets which trap", "",
-        f"{len(record(root))} recorded traps and failures, and what meets each: a rule before anything is rented, the program in the pod, the client that",
-        "rents, the explainer afterwards, or, where no program can check it, a sentence in [practice](practice.md). One may be met in several places.",
-        "This page is made from `tests/cases/traps_covered.yaml`; tests prove that everything it names exists.", "",
+        f"{len(record(root))} recorded traps and failures, and what meets each: a rule before anything is rented, the program in the pod, the client",
+        "that rents, the explainer afterwards, or, where no program can check it, a sentence in [practice](practice.md). One may be met in several",
+        "places. This page is made from `tests/cases/traps_covered.yaml`; tests prove that everything it names exists.", "",
         "| part | traps |", "|---|---|", *(f"| {part} | {len(traps)} |" for part, traps in sorted(counts.items(), key=lambda item: -len(item[1]))), "",
         "| trap | what holds | part | code | proof |", "|---|---|---|---|---|",
     ]  # fmt: skip

@@ -41,7 +41,8 @@ class Reach:
         parts += [f"gone in {dotted(self.until)}"] if self.until else []
         if (self.lowest, self.highest) != (0, 999):
             low, high = f"{self.lowest / 10:.1f}", f"{self.highest / 10:.1f}"
-            parts.append(f"compute capability {low}" if low == high else f"compute capability {low} and later" if self.highest == 999 else f"compute capability {low} to {high}")
+            bound = "" if low == high else " and later" if self.highest == 999 else f" to {high}"
+            parts.append(f"compute capability {low}{bound}")
         return "; ".join(parts)
 
 

@@ -26,7 +26,8 @@ def findings(subject: Subject, stage: Stage) -> list[Diagnostic]:
         reach = REACH.get(registered.rule.code)
         if reach is None or reach.covers(*here):
             proved = reach is None or reach.is_proved(here[0])
-            found += [_diagnostic(registered.rule, hit if proved else _unproved(registered.rule, hit, subject)) for hit in registered.checked.check(subject)]
+            hits = registered.checked.check(subject)
+            found += [_diagnostic(registered.rule, hit if proved else _unproved(registered.rule, hit, subject)) for hit in hits]
     return found
 
 

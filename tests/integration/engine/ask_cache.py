@@ -24,7 +24,7 @@ from vllm.v1.core import kv_cache_utils
 
 try:
     from vllm.v1.core import kv_cache_planning as planning
-except ImportError:  # up to 0.31 or so both live in one module
+except ImportError:  # earlier releases keep both in one module
     planning = kv_cache_utils
 
 WIDTHS = {"auto": torch.bfloat16, "fp8": torch.uint8, "nvfp4": torch.uint8, "int8_per_token_head": torch.int8}
