@@ -35,6 +35,11 @@ class Answer:
     ranks: tuple[dict[str, Any], ...]
     seconds: float
 
+    @property
+    def is_judgement(self) -> bool:
+        """False where the judge could not ask: a child that died or took too long, or a layer that cannot be built without memory."""
+        return self.stage != "none"
+
 
 def answer_of(row: Mapping[str, Any]) -> Answer:
     """One line of the judge."""

@@ -86,6 +86,7 @@ def run_verify(specs: SpecSet, plan: Plan, findings: Sequence[Diagnostic], order
             print(error.formatted(), file=sys.stderr)
         return NOT_ASKED
     ok = all(j.ok for j in judgements)
+    asked = all(j.answer.is_judgement for j in judgements)
     if as_json:
         where = {"release": plan.engine.release, "card": card_facts(plan.hardware, specs.hardware), "rules_that_refuse": refusing}
         print_json({"ok": ok, "profile": plan.profile, **where, "engines": [j.to_json() for j in judgements]})
@@ -93,7 +94,7 @@ def run_verify(specs: SpecSet, plan: Plan, findings: Sequence[Diagnostic], order
         print("\n\n".join(text_of(j, plan) for j in judgements))
         if refusing:
             print(f"note: podwright's own rules refuse this profile: {', '.join(refusing)} (`podwright lint {plan.profile}`)")
-    return OK if ok else FAULT
+    return OK if ok else FAULT if asked else NOT_ASKED
 
 
 def found_engine(plan: Plan, specs: SpecSet, orders: Orders, say: Callable[[str], None]) -> Engine:
@@ -135,7 +136,7 @@ def judged(
 def judgement(subject: Subject, config: ModelConfig, answer: Answer, refusing: Sequence[str] = ()) -> Judgement:
     """An answer beside the plan, and a refusal beside the rule that knows it."""
     rows = tuple(compared(subject, answer, config.is_own)) if answer.resolved else ()
-    rule, fix = ("", "") if answer.accepted else rule_of(answer.error or "", refusing)
+    rule, fix = ("", "") if answer.accepted or not answer.is_judgement else rule_of(answer.error or "", refusing)
     return Judgement(subject, config, answer, rows, rule, fix)
 
 
@@ -155,8 +156,13 @@ def text_of(judgement: Judgement, plan: Plan) -> str:
     """A judgement for a person."""
     answer, subject = judgement.answer, judgement.subject
     head = f"{subject.name}: vLLM {plan.engine.release} on {plan.hardware.count} x {plan.hardware.name} "
-    lines = [head + ("accepts it" if answer.accepted else f"refuses it ({answer.stage})"), f"  config: {judgement.config.origin}"]
-    if not answer.accepted:
+    verdict = (
+        "accepts it" if answer.accepted else f"refuses it ({answer.stage})" if answer.is_judgement else "could not be asked to the end"
+    )
+    lines = [head + verdict, f"  config: {judgement.config.origin}"]
+    if not answer.is_judgement:
+        lines.append(f"  judge: {printable(brief((answer.error or '').strip()))}")
+    elif not answer.accepted:
         lines.append(f"  engine: {printable(brief((answer.error or '').strip()))}")
         lines.append(
             f"  rule: {judgement.rule} (`podwright explain {judgement.rule}`)"

@@ -136,6 +136,14 @@ def _rank(subject: Subject, rank: dict[str, Any], is_own_config: bool, label: st
             "The pool holds another number of full windows.",
         )
         yield Row("num_blocks", None, rank["cache"]["num_blocks"], "told")
+    else:
+        yield Row(
+            "kv_tokens",
+            memory.kv_tokens.mid,
+            None,
+            "told",
+            "Not judged: there is no cache to divide, or this release divides it where podwright does not look.",
+        )
     for kind in ("attention", "linear", "experts"):
         if rank["backends"].get(kind):
             yield Row(f"{kind} backends", None, _counted(rank["backends"][kind]), "told")

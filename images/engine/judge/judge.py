@@ -6,7 +6,7 @@
 A job is `{"id", "model" (a folder with config.json), "argv" (flags only), "env" (more variables), "build" (also construct the model
 for each tensor-parallel rank, on the meta device), "kv_bytes" (memory for the KV cache of one rank, or null)}`. One JSON line a job:
 
-`accepted`, `stage` (parser, configuration, model, cache: where it was refused), `error` in the engine's words, `resolved` (what the
+`accepted`, `stage` (parser, configuration, model, cache: where it was refused; none: it could not be judged), `error` in the engine's words, `resolved` (what the
 configuration became), `ranks` (parameters, backends and KV cache specs of each rank), `cache` (how the release divides `kv_bytes`).
 
 The engine is imported once; each job, and each rank in it, runs in a fork of that. The engine's own output goes to standard error.
@@ -129,7 +129,9 @@ def nothing_on_the_card() -> Iterator[None]:
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = dict(kwargs or {})
             device = kwargs.get("device")
-            if device is not None and not str(device).startswith(("cpu", "meta")):
+            if function in (torch.full, torch.arange) and device is None and kwargs.get("dtype") == torch.int32:
+                kwargs["device"] = "cpu"  # Expert parallelism counts its own experts in such a tensor.
+            elif device is not None and not str(device).startswith(("cpu", "meta")):
                 kwargs["device"] = "meta"
             return function(*args, **kwargs)
 
@@ -233,10 +235,12 @@ def shown_specs(specs: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def divided(config: Any, specs: dict[str, Any], kv_bytes: int) -> dict[str, Any]:
-    """How the release divides that much memory. Raises Refused where one window does not fit."""
+def divided(config: Any, specs: dict[str, Any], kv_bytes: int) -> dict[str, Any] | None:
+    """How the release divides that much memory; None for one that keeps it elsewhere. Raises Refused where one window does not fit."""
     from vllm.v1.core import kv_cache_utils
 
+    if not hasattr(kv_cache_utils, "get_kv_cache_configs"):
+        return None
     try:
         found = kv_cache_utils.get_kv_cache_configs(config, [specs], [kv_bytes])[0]
     except ValueError as error:
@@ -269,7 +273,9 @@ def built(config: Any, rank: int, kv_bytes: int | None) -> dict[str, Any]:
     except Exception as error:
         if os.environ.get("PODWRIGHT_TRACE"):
             traceback.print_exc()
-        raise Refused("model", f"{type(error).__name__}: {error}") from error
+        # What the meta device cannot do is no word of the engine's about the card.
+        beyond = isinstance(error, (NotImplementedError, RuntimeError)) and ("meta tensor" in str(error) or "register_meta" in str(error))
+        raise Refused("none" if beyond else "model", f"{type(error).__name__}: {error}") from error
     sizes = [p.numel() * p.element_size() for p in model.parameters()]
     with set_current_vllm_config(config):
         cache = divided(config, specs, kv_bytes) if kv_bytes and specs else None

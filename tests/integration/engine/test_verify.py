@@ -20,6 +20,7 @@ from tests.unit.lint.rule_cases import hits
 PROFILES = sorted(path.stem for path in (SPECS / "profiles").glob("*.yaml"))
 PROOFS: list[dict[str, str]] = yaml.safe_load((ROOT / "tests" / "cases" / "verify" / "proofs.yaml").read_text("utf-8"))
 SWALLOWED = "a setting without effect"
+SPREAD = "experts spread over ranks"
 
 pytestmark = pytest.mark.real_engine
 
@@ -41,7 +42,8 @@ def all_judgements() -> dict[str, list[Judgement]]:
     """Everything that this file asks, at once."""
     shipped = [Question(profile, profile) for profile in PROFILES if unaskable(Question(profile, profile).specs()) is None]
     swallowed = Question(SWALLOWED, "ornith-ada", {"profile": {"settings.quantization": "awq"}})
-    return judgements([*shipped, swallowed, *(question_of(proof) for proof in PROOFS)])
+    spread = Question(SPREAD, "ornith-2xa40", {"profile": {"settings.enable_expert_parallel": True}})
+    return judgements([*shipped, swallowed, spread, *(question_of(proof) for proof in PROOFS)])
 
 
 def judged(name: str) -> list[Judgement]:
@@ -76,3 +78,10 @@ def test_a_setting_that_the_release_swallows_is_a_fault_of_the_plan() -> None:
     judgement = judged(SWALLOWED)[0]
     assert judgement.answer.accepted, judgement.answer.error
     assert [(row.name, row.planned, row.engine) for row in judgement.faults] == [("quantization", "awq", "modelopt_fp4")]
+
+
+def test_ranks_of_expert_parallelism_hold_half_of_the_experts() -> None:
+    whole, spread = judged("ornith-2xa40")[0], judged(SPREAD)[0]
+    assert spread.answer.accepted, spread.answer.error
+    sizes = [rank["parameter_bytes"] for judgement in (whole, spread) for rank in judgement.answer.ranks]
+    assert len(sizes) == 4 and max(sizes) < 1.05 * min(sizes)

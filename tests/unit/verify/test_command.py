@@ -55,6 +55,13 @@ def test_of_several_rules_the_one_that_refuses_already_is_meant() -> None:
     assert rule_of(REFUSAL, ["ENG001", "KVC007"])[0] == "KVC007"
 
 
+def test_what_could_not_be_judged_is_no_refusal(tmp_path: Path) -> None:
+    row = {"id": "nemotron-ada", "accepted": False, "stage": "none", "error": "the engine gave no answer in time", "seconds": 300}
+    ended = podwright("verify", "nemotron-ada", "--config-from", "facts", "--engine-python", fake_python(tmp_path, [row]))
+    assert ended.code == 4 and "could not be asked to the end" in ended.out and "judge: the engine gave no answer in time" in ended.out
+    assert "refuses" not in ended.out and "rule:" not in ended.out
+
+
 def test_json_holds_everything(tmp_path: Path) -> None:
     ended = podwright(
         "verify",

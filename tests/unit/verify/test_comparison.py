@@ -85,6 +85,13 @@ def test_other_tokens_from_the_same_memory_are_a_fault() -> None:
     assert found["kv_tokens"].verdict == "differs"
 
 
+def test_a_release_that_does_not_divide_the_cache_is_told() -> None:
+    row = recorded_row("nemotron-ada")
+    row["ranks"][0]["cache"] = None
+    found = {r.name: r for r in compared(subject_of("nemotron-ada"), answer_of(row), False)}
+    assert (found["kv_tokens"].verdict, found["kv_tokens"].engine) == ("told", None) and "concurrency" not in found
+
+
 def test_states_and_windows_cost_no_bytes_a_token() -> None:
     full = {"kind": "FullAttentionSpec", "block_size": 16, "page_bytes": 64, "real_page_bytes": 32, "layers": 3}
     others = [{**full, "kind": kind} for kind in ("MambaSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec")]
