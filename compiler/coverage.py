@@ -76,12 +76,14 @@ def coverage_page(root: Path) -> str:
     counts: dict[str, set[str]] = {}
     for trap, cover in rows:
         counts.setdefault(cover.part, set()).add(trap)
+    parts = [f"| {part} | {len(traps)} |" for part, traps in sorted(counts.items(), key=lambda item: -len(item[1]))]
     head = [
         "# What meets which trap", "",
-        f"{len(record(root))} recorded traps and failures, and what meets each: a rule before anything is rented, the program in the pod, the client",
-        "that rents, the explainer afterwards, or, where no program can check it, a sentence in [practice](practice.md). One may be met in several",
-        "places. This page is made from `tests/cases/traps_covered.yaml`; tests prove that everything it names exists.", "",
-        "| part | traps |", "|---|---|", *(f"| {part} | {len(traps)} |" for part, traps in sorted(counts.items(), key=lambda item: -len(item[1]))), "",
+        f"{len(record(root))} recorded traps and failures, and what meets each: a rule before anything is rented, the program in the pod,",
+        "the client that rents, the explainer afterwards, or, where no program can check it, a sentence in [practice](practice.md).",
+        "One may be met in several places. This page is made from `tests/cases/traps_covered.yaml`; tests prove that everything it names",
+        "exists.", "",
+        "| part | traps |", "|---|---|", *parts, "",
         "| trap | what holds | part | code | proof |", "|---|---|---|---|---|",
     ]  # fmt: skip
     return "\n".join([*head, *(_row(trap, cover) for trap, cover in rows)]) + "\n"
