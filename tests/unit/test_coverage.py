@@ -69,6 +69,7 @@ def test_docs_keeps_the_page_current() -> None:
     assert (ROOT / PAGE).read_text("utf-8") == coverage_page(ROOT)
 
 
+@pytest.mark.living
 def test_docs_check_finds_a_page_that_differs(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
     command = [sys.executable, "-m", "compiler", "docs", "--out", str(tmp_path)]

@@ -11,6 +11,8 @@ from compiler.verify.command import rule_of
 from tests.cli.command import podwright
 from tests.unit.verify.recorded import fake_python, recorded_row
 
+pytestmark = pytest.mark.living
+
 REFUSAL = "ValueError: Selected backend AttentionBackendEnum.FLASH_ATTN is not valid for this configuration. Reason: ['kv_cache_dtype not supported']"
 
 
