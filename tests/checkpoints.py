@@ -179,3 +179,21 @@ def write_checkpoint(folder: Path, config: dict[str, Any], tensors: list[Stored]
     total = header(tensors)[1]
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}))
     return folder
+
+
+SMALL = {
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "vocab_size": 1024,
+    "quantization_config": None,
+}
+"""A dense config cut down, so that its whole checkpoint takes a few megabytes; None takes a key out."""
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    """The small config with changes, without the keys that are None."""
+    return {key: value for key, value in (shape("Qwen3-8B-FP8") | SMALL | changes).items() if value is not None}

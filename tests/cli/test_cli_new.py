@@ -8,27 +8,17 @@ from pathlib import Path
 import pytest
 
 from compiler.command_support import Exit
-from tests.checkpoints import dense, shape, write_checkpoint
+from tests.checkpoints import dense, small, write_checkpoint
 from tests.cli.command import podwright
 from tests.hub_server import hub_server
 
 pytestmark = pytest.mark.living
 
-SMALL = {
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 64,
-    "vocab_size": 1024,
-    "quantization_config": None,
-}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    config = {key: value for key, value in (shape("Qwen3-8B-FP8") | SMALL).items() if value is not None}
+    config = small()
     return write_checkpoint(tmp_path / "files", config, dense(config, "bf16"))
 
 

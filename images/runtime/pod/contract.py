@@ -5,6 +5,8 @@ published file stands in a signed publication (`pod.publication`), so nothing in
 
 Fields are grouped by what a change of them costs a running pod; `Manifest.changes` names the groups that differ. Fields
 declared with `_note` describe and do not act (a size, a reason): a difference in them alone changes nothing.
+
+Longer than other modules on purpose: it is one document, field by field, and a reader of a manifest looks in one place.
 """
 
 from __future__ import annotations

@@ -18,23 +18,9 @@ from compiler.diagnostics import Diagnostic
 from compiler.load.validate import validated
 from compiler.load.yaml_text import parsed
 from compiler.schema import ModelSpec
-from tests.checkpoints import Stored, dense, nemotron, shape, write_checkpoint, write_shard
+from tests.checkpoints import Stored, dense, nemotron, shape, small, write_checkpoint, write_shard
 
 INDEX = "model.safetensors.index.json"
-SMALL = {
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 64,
-    "vocab_size": 1024,
-}
-
-
-def small(**changes: Any) -> dict[str, Any]:
-    config = shape("Qwen3-8B-FP8") | SMALL | {"quantization_config": None} | changes
-    return {key: value for key, value in config.items() if value is not None}
 
 
 def read(folder: Path, repo: str | None = "org/name") -> tuple[CheckpointFacts | None, list[Diagnostic]]:

@@ -12,25 +12,15 @@ from compiler.checkpoint import checkpoint_facts
 from compiler.deploy.checkpoint import folder_checkpoint, hub_checkpoint
 from compiler.deploy.failures import BadAnswer, Denied, DeployError, NotFound, Unreachable
 from compiler.deploy.hub import HubClient
-from tests.checkpoints import dense, shape, write_checkpoint
+from tests.checkpoints import dense, small, write_checkpoint
 from tests.hub_server import READER, Hub, hub_server
 
-SMALL = {
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 64,
-    "vocab_size": 1024,
-    "quantization_config": None,
-}
 NAME = "org/small"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    config = {key: value for key, value in (shape("Qwen3-8B-FP8") | SMALL).items() if value is not None}
+    config = small()
     return write_checkpoint(tmp_path / "small", config, dense(config, "bf16"), 3, README__md="# small")
 
 

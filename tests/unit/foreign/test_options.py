@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.diagnostics import Place
+from compiler.foreign.launch import launches_in
 from compiler.foreign.options import Arguments, arguments
 from compiler.foreign.reading import read_command
+from compiler.foreign.source import Source
 from compiler.load import SpecStore
 from compiler.resolve.settings import words
 from tests.support import SPECS
@@ -93,11 +96,6 @@ def test_every_shipped_command_is_read_back_as_it_was_meant(profile: str) -> Non
     from tests.support import subject
 
     own = subject(profile)
-    import shlex
-
-    from compiler.foreign.launch import launches_in
-    from compiler.foreign.source import Source
-
     source = Source("x", shlex.join(own.plan.engine.argv))
     (launch,) = launches_in(source, source.whole())[0]
     read = arguments(launch, own.specs.flags)
@@ -108,4 +106,5 @@ def test_every_shipped_command_is_read_back_as_it_was_meant(profile: str) -> Non
 
 @given(st.lists(st.sampled_from(["--seed", "1", "-tp", "--hf-overrides", "{", "--no-enable-prefix-caching", "-O", "-O3", "--x.y", "=", "--", "-", "a.b", "--served-model-name", "--compilation-config.a.b", "--seed.x"]), max_size=8))
 def test_any_arguments_are_read(given_words: list[str]) -> None:
-    _arguments(" ".join(f"'{word}'" for word in given_words))
+    read = _arguments(" ".join(f"'{word}'" for word in given_words))
+    assert len(read.options) + len(read.problems) <= len(given_words), "each word is told of once at most"
