@@ -48,8 +48,8 @@ def memory_budget(inputs: MemoryInputs) -> Budget:
 def rank_weights_gib(inputs: MemoryInputs) -> Interval:
     """Weights on one rank.
 
-    Split by tensor and pipeline parallelism except ``replicated``; experts also by data parallelism when expert
-    parallelism is on. Loaded weights are 0.1-0.2 % above the checkpoint on an H200 (buffers such as rotary
+    Split by tensor and pipeline parallelism except ``replicated``. Experts also by data parallelism, whole ones with expert
+    parallelism and slices of each without (``fused_moe/config.py: FusedMoEParallelConfig``, unchanged up to 0.33). Loaded weights are 0.1-0.2 % above the checkpoint on an H200 (buffers such as rotary
     tables), 0.7 % and 2.2 % in two other logs; pipeline stages are uneven by an embedding or a head.
     """
     weights, host = inputs.weights, inputs.cpu_offload_bytes
@@ -60,9 +60,8 @@ def rank_weights_gib(inputs: MemoryInputs) -> Interval:
     experts = weights.experts
     split = max(0, weights.total - weights.replicated - experts - vision)
     ranks = inputs.tp * inputs.pp
-    spread_experts = ranks * (inputs.dp if inputs.expert_parallel else 1)
     draft = (inputs.speculation.weights_bytes if inputs.speculation else 0) / inputs.tp
-    held = split / ranks + weights.replicated / inputs.pp + experts / spread_experts + draft
+    held = split / ranks + weights.replicated / inputs.pp + experts / (ranks * inputs.dp) + draft
     size = max(0.0, held - weights.offloaded / ranks - host) / GIB
     uneven = inputs.shape.hidden * inputs.shape.vocab * 2 / inputs.tp / GIB if inputs.pp > 1 else 0.0
     return Interval(size * 0.985, size * 1.004, size * 1.03 + uneven)

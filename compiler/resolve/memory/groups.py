@@ -315,7 +315,7 @@ def _hybrid_block(attention: list[LayerGroup], state: list[LayerGroup], inputs: 
         minimum = max(minimum, releases.HYBRID_LATENT_BLOCK.at(inputs.release))
     if exports_gdn_checkpoints(inputs):
         minimum = lcm(minimum, GDN_CHECKPOINT_GRID)
-    chunk = max((s.state.chunk for s in state if s.state is not None), default=1)
+    chunk = inputs.mamba_block_size or max((s.state.chunk for s in state if s.state is not None), default=1)
     largest = max(_state_bytes(shape, inputs) for shape in state)
     # The platform aligns to the target's layers; a draft's come later and only lengthen or pad.
     own = {replace(group, layers=1) for group in inputs.groups[: len(inputs.groups) - _drafted(inputs)]}

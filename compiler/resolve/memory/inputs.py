@@ -194,9 +194,9 @@ class MemoryInputs:
     pp: int = 1
     dp: int = 1
     dcp: int = 1
-    expert_parallel: bool = False
     kv_dtype: str = "auto"
     block_size: int | None = None
+    mamba_block_size: int | None = None
     mamba_cache_mode: MambaMode | None = None
     mamba_cache_dtype: str | None = None
     prefix_caching: bool | None = None
@@ -223,7 +223,7 @@ class MemoryInputs:
         """Refuse numbers that no engine takes with ``ValueError``."""
         parsed_release(self.engine_release)
         counts = (self.tp, self.pp, self.dp, self.dcp, self.max_model_len)
-        optional = (self.block_size, self.max_num_batched_tokens, self.max_num_seqs,
+        optional = (self.block_size, self.mamba_block_size, self.max_num_batched_tokens, self.max_num_seqs,
                     self.kv_cache_memory_bytes, self.num_gpu_blocks_override, self.cudagraph_sizes)
         if min(counts) < 1 or any(value is not None and value < 1 for value in optional):
             raise ValueError("parallel sizes, lengths and counts must be at least 1")

@@ -63,10 +63,11 @@ def test_weights_are_split_but_for_what_is_replicated() -> None:
     assert rank_weights_gib(inputs).mid == pytest.approx((36 / 4 + 4) * 1.004)
 
 
-def test_experts_spread_over_data_parallel_ranks_only_with_expert_parallelism() -> None:
+def test_experts_are_split_over_data_parallel_ranks_too() -> None:
     inputs = replace(BASE, weights=weights(90, experts=80), dp=8)
-    assert rank_weights_gib(inputs).mid == pytest.approx(90 * 1.004)
-    assert rank_weights_gib(replace(inputs, expert_parallel=True)).mid == pytest.approx((10 + 80 / 8) * 1.004)
+    assert rank_weights_gib(inputs).mid == pytest.approx((10 + 80 / 8) * 1.004)
+    assert rank_weights_gib(replace(inputs, tp=2)).mid == pytest.approx((10 / 2 + 80 / 16) * 1.004)
+    assert rank_weights_gib(replace(inputs, weights=weights(90))).mid == pytest.approx(90 * 1.004), "replicas of a dense model are whole"
 
 
 def test_offload_vision_draft_and_a_printed_figure() -> None:

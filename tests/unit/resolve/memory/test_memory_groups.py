@@ -114,6 +114,13 @@ def test_mode_all_keeps_a_state_for_every_block() -> None:
     assert layout.per_request(262_144) == 63 + 4 * 63
 
 
+@pytest.mark.parametrize(("mode", "asked", "block"), [("all", None, 2_176), ("all", 400, 2_400), ("all", 512, 2_560), ("align", 400, 2_096)])
+def test_a_block_that_is_asked_for_takes_the_place_of_the_chunk_in_mode_all(mode: Any, asked: int | None, block: int) -> None:
+    geometry = (LayerGroup("full", 6, 2, 128), LayerGroup("mamba2", 23, state=StateDims(64, 64, 128, groups=8, chunk=128)))
+    assert cache_layout(make(geometry, mamba_cache_mode=mode, prefix_caching=True, mamba_block_size=asked, mamba_cache_dtype="float32")).block_size == block
+
+
+
 def test_near_equal_kinds_are_padded_to_the_larger() -> None:
     assert layers_per_group([10, 14], 1.5) == 14
     assert layers_per_group([10, 15], 1.5) == 10
