@@ -125,6 +125,8 @@ def _evidence(
     paths = _paths(name, profile)
     for kind, spec in (("profile", profile), ("model", model), ("hardware", hardware), ("engine", engine)):
         for route, reference in _citations(spec, ()):
+            if kind == "hardware" and _is_start_of_another_model(hardware, route, profile.model):
+                continue
             if reference in found:
                 continue
             path = next((origins[route[:end]] for end in range(len(route), 0, -1) if route[:end] in origins), paths[kind]) if kind == "profile" else paths[kind]  # type: ignore[index]
@@ -133,6 +135,12 @@ def _evidence(
             if measurement is not None:
                 found[reference] = measurement
     return found, problems
+
+
+def _is_start_of_another_model(hardware: HardwareSpec, route: Route, model: str | None) -> bool:
+    """True below a row of `starts` that is not about the profile's model: its plan never reads it."""
+    index = route[1] if route[0] == "starts" and len(route) > 1 else None
+    return isinstance(index, int) and hardware.starts[index].model != model
 
 
 def _citations(value: Any, route: Route) -> list[tuple[Route, str]]:

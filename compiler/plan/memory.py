@@ -62,6 +62,36 @@ class MemoryPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibration:
+    """The measured start that corrected the cache's size: its record, and what differed there.
+
+    ``differs``      the start's settings where they are not this plan's, in words
+    ``measured_gib`` the cache that it had, on one rank
+    ``expected_gib`` what the laws expect for it
+    ``distance_gib`` sum of the parts' differences between that start and this plan
+    ``slack_gib``    how wrong the correction may be here
+    """
+
+    evidence: str
+    differs: tuple[str, ...]
+    measured_gib: float
+    expected_gib: float
+    distance_gib: float
+    slack_gib: float
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """A plain dict, GiB with three digits."""
+        return {
+            "evidence": self.evidence,
+            "differs": list(self.differs),
+            "measured_gib": _rounded(self.measured_gib, 3),
+            "expected_gib": _rounded(self.expected_gib, 3),
+            "distance_gib": _rounded(self.distance_gib, 3),
+            "slack_gib": _rounded(self.slack_gib, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryPlan:
     """How the memory of one GPU rank will be divided, and whether one full window fits.
 
@@ -77,6 +107,7 @@ class MemoryPlan:
     ``needed_gib``      cache that one full window needs
     ``shortfall_gib``   what is missing at the middle estimate, 0 when it fits
     ``utilization``     share of the card that the engine was told to take
+    ``calibration``     the measured start of this model on this hardware that corrected ``kv_gib``, if one is near enough
     ``parts``           add up to the card; the last one, ``free``, is negative when they do not fit
     """
 
@@ -98,6 +129,7 @@ class MemoryPlan:
     utilization: float
     outside_budget_gib: Interval
     parts: tuple[MemoryPart, ...]
+    calibration: Calibration | None = None
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[MemoryWarning, ...] = ()
@@ -123,6 +155,7 @@ class MemoryPlan:
             "needed_gib": _rounded(self.needed_gib, 3),
             "shortfall_gib": _rounded(self.shortfall_gib, 3),
             "outside_budget_gib": self.outside_budget_gib.to_json(),
+            "calibration": self.calibration.to_json() if self.calibration else None,
             "parts": [{"name": p.name, "gib": _rounded(p.gib, 3), "source": p.source} for p in self.parts],
             "notes": list(self.notes),
             "warnings": [w.value for w in self.warnings],

@@ -60,6 +60,8 @@ def memory_lines(memory: MemoryPlan, device: str = "GPU", *, ascii_only: bool = 
     rows = [legend[i : i + width] for i in range(0, len(legend), width)]
     lines = [f"  memory of one {device}: {memory.total_gib:.2f} GiB, {memory.utilization:.0%} planned with, verdict: {memory.verdict}",
              f"  |{bar}|", *("  " + "   ".join(row) for row in rows)]
+    if memory.calibration is not None:
+        lines.append(f"  KV cache corrected by the measured start {memory.calibration.evidence}, within {memory.calibration.slack_gib:.2f} GiB")
     if memory.shortfall_gib > 0:
         lines.append(f"  short by {memory.shortfall_gib:.2f} GiB; the longest window that fits is {grouped(memory.longest_context)} tokens")
     return lines

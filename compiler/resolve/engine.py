@@ -9,7 +9,7 @@ from compiler.plan.memory import MemoryPlan
 from compiler.resolve.context import decide_window, decide_yarn
 from compiler.resolve.ledger import Ledger
 from compiler.resolve.model import model_path, resolve_model, revision_of, served_names
-from compiler.resolve.planner_inputs import effective_kv_dtype, planned_memory, planner_inputs
+from compiler.resolve.planner_inputs import effective_kv_dtype, measured_starts, planned_memory, planner_inputs
 from compiler.resolve.settings import Settings, layered_settings, rendered_settings
 from compiler.resolve.speculation import decide_speculation
 from compiler.schema.base import Choice
@@ -31,10 +31,11 @@ def resolve_engine(specs: SpecSet, ledger: Ledger, host: str, port: int) -> tupl
     _decide_defaults(settings, specs)
     env = _environment(specs, ledger)
     inputs = planner_inputs(specs, settings, env)
-    window = decide_window(settings, specs, lambda length: planned_memory(inputs, length))
+    starts = measured_starts(specs, settings, env)
+    window = decide_window(settings, specs, lambda length: planned_memory(inputs, starts, length))
     factor = decide_yarn(settings, specs, window)
     inputs = dataclasses.replace(inputs, max_model_len=window)
-    memory = planned_memory(inputs)
+    memory = planned_memory(inputs, starts)
     model = resolve_model(specs, window, factor)
     _decide_identity(settings, specs, model, host, port)
     rendered = rendered_settings(settings.values, specs.flags)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -15,6 +16,7 @@ from compiler.resolve.memory import (
     LayerGroup,
     Lora,
     MeasuredKV,
+    MeasuredStart,
     MemoryInputs,
     ModelShape,
     Speculation,
@@ -34,7 +36,7 @@ CPU_SPACE_DEFAULT = 4
 MOST_OFFLOAD_GIB = 1 << 20  # More than any host has; beyond it the number is a slip.
 
 
-def planned_memory(inputs: MemoryInputs, max_model_len: int | None = None) -> MemoryPlan:
+def planned_memory(inputs: MemoryInputs, starts: tuple[MeasuredStart, ...] = (), max_model_len: int | None = None) -> MemoryPlan:
     """The memory plan, rounded as it is published, so that a plan read back from JSON is the same plan.
 
     A cache or state type that the planner does not know gives a plan that refuses and says so: nothing may pass uncounted.
@@ -42,7 +44,7 @@ def planned_memory(inputs: MemoryInputs, max_model_len: int | None = None) -> Me
     if max_model_len is not None:
         inputs = dataclasses.replace(inputs, max_model_len=max_model_len)
     try:
-        return from_json(MemoryPlan, memory_plan(inputs).to_json())
+        return from_json(MemoryPlan, memory_plan(inputs, starts).to_json())
     except ValueError as error:
         known = dataclasses.replace(inputs, kv_dtype="auto", mamba_cache_dtype=None)
         counted = dataclasses.replace(memory_plan(known), verdict="refused", reasons=(f"the planner cannot count this cache: {error}",))
@@ -70,6 +72,31 @@ def planner_inputs(specs: SpecSet, settings: Settings, env: dict[str, str]) -> M
         runner=_forced_runner(env), marlin_moe=_uses_marlin_experts(specs, settings.word("moe_backend")),
         cpu_offload_bytes=_offloaded(get("cpu_offload_gb")), lora=_lora(settings),
     )  # fmt: skip
+
+
+def measured_starts(specs: SpecSet, settings: Settings, env: dict[str, str]) -> tuple[MeasuredStart, ...]:
+    """The hardware's measured starts of this model, each as the planner's inputs with the settings that were in force then.
+
+    A start with a draft model that this profile does not name is left out: nobody can count its layers.
+    """
+    found = []
+    for start in specs.hardware.starts:
+        if start.model != specs.profile.model:
+            continue
+        # The size of the cache was the result then, so a size that this profile fixes says nothing about it.
+        there = Settings(specs, settings.ledger)
+        there.values = {**settings.values, "kv_cache_memory_bytes": None, **start.settings}
+        method = there.mapping("speculative_config").get("method")
+        if method not in (None, "mtp", "ngram") and method != settings.mapping("speculative_config").get("method"):
+            continue
+        inputs = planner_inputs(specs, there, env)
+        differs = tuple(f"{name} {_said(value)}" for name, value in sorted(start.settings.items()) if value != settings.get(name))
+        found.append(MeasuredStart(start.evidence, inputs, start.kv_gib, start.kv_tokens, differs))
+    return tuple(found)
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value) if isinstance(value, (dict, bool)) else str(value)
 
 
 def effective_kv_dtype(model: ModelSpec, chosen: str | None) -> str:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from compiler.schema.base import Bytes, Choice, ComputeCapability, Date, EngineSettings, EnvName, EvidenceId, Line, Slug, Spec, Text
+from compiler.schema.base import (
+    Bytes,
+    Choice,
+    ComputeCapability,
+    Date,
+    EngineSettings,
+    EnvName,
+    EvidenceId,
+    Line,
+    SettingValue,
+    Slug,
+    Spec,
+    Text,
+)
 
 
 class Gpu(Spec):
@@ -100,6 +113,24 @@ class ModelSpeed(Spec):
     prefill: PrefillSpeed | None = Field(None, description="Reading a prompt.")
 
 
+class ModelStart(Spec):
+    """A start of one model on this hardware whose log said how much cache there was; it calibrates plans of the same pair."""
+
+    model: Slug = Field(description="The model's spec.")
+    kv_gib: Annotated[float, Field(gt=0)] | None = Field(None, description="GiB (2^30 bytes) that the engine had for its cache on one GPU.")
+    kv_tokens: Annotated[int, Field(gt=0)] | None = Field(None, description="Tokens of cache that the engine printed, where the log says only those.")
+    settings: dict[str, SettingValue] = Field(
+        default_factory=dict, description="Engine settings in force then, by option name; null for one that was not set. Others count as the profile's."
+    )
+    evidence: EvidenceId = Field(description="The record that the figure stands in, as topic/id.")
+
+    @model_validator(mode="after")
+    def _one_figure(self) -> Self:
+        if (self.kv_gib is None) == (self.kv_tokens is None):
+            raise ValueError("say `kv_gib` or `kv_tokens`, and only one of them")
+        return self
+
+
 class HardwareSpec(Spec):
     """One set-up of GPUs: what it has, what it forces, what it costs."""
 
@@ -113,5 +144,6 @@ class HardwareSpec(Spec):
     nccl_conf: bool = Field(False, description="Write the NCCL_* variables to ~/.nccl.conf too: worker processes do not inherit them.")
     engine: EngineSettings = Field(default_factory=lambda: EngineSettings.model_validate({}), description="Engine settings that this hardware forces.")
     speed: tuple[ModelSpeed, ...] = Field((), description="What was measured of decoding and prefill, by model; plans expect it.")
+    starts: tuple[ModelStart, ...] = Field((), description="Measured starts, by model; the nearest one calibrates a plan.")
     prices: tuple[Price, ...] = Field((), description="Dated prices, the latest last.")
     notes: tuple[Text, ...] = Field((), description="Lessons that a reader must know.")

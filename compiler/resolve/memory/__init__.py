@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import fsum
 
-from compiler.plan.memory import GIB, Interval, MemoryPart, MemoryPlan
+from compiler.plan.memory import GIB, Calibration, Interval, MemoryPart, MemoryPlan
 from compiler.resolve.memory.budget import Budget, memory_budget
+from compiler.resolve.memory.calibration import MeasuredStart, calibrated
 from compiler.resolve.memory.groups import CacheLayout, cache_layout
 from compiler.resolve.memory.inputs import (
     CardMemory,
@@ -25,18 +26,19 @@ from compiler.resolve.memory.inputs import (
 from compiler.resolve.memory.overhead import context_gib
 from compiler.resolve.memory.verdict import Sizing, judge
 
-__all__ = ["CacheLayout", "CardMemory", "LayerGroup", "Lora", "MeasuredKV", "MemoryInputs", "ModelShape", "Speculation",
-           "StateDims", "Weights", "cache_layout", "longest_window", "memory_plan"]
+__all__ = ["CacheLayout", "CardMemory", "LayerGroup", "Lora", "MeasuredKV", "MeasuredStart", "MemoryInputs", "ModelShape",
+           "Speculation", "StateDims", "Weights", "cache_layout", "longest_window", "memory_plan"]
 
 
-def memory_plan(inputs: MemoryInputs) -> MemoryPlan:
-    """How one GPU rank's memory is divided, and whether one full window fits.
+def memory_plan(inputs: MemoryInputs, starts: tuple[MeasuredStart, ...] = ()) -> MemoryPlan:
+    """How one GPU rank's memory is divided, and whether one full window fits; ``starts`` are measured ones of the same model on the same
+    hardware, of which the nearest corrects the cache.
 
     Raises ``ValueError`` when ``inputs`` names a cache or state dtype that the planner does not know.
     """
-    budget, layout = memory_budget(inputs), cache_layout(inputs)
+    (budget, calibration), layout = calibrated(inputs, memory_budget(inputs), starts), cache_layout(inputs)
     sizing = _sizing(inputs, budget, layout)
-    findings = judge(sizing)
+    findings = judge(sizing, calibration)
     length, kv = inputs.max_model_len, sizing.kv_check
     low, mid, high = sizing.blocks
     return MemoryPlan(
@@ -48,7 +50,7 @@ def memory_plan(inputs: MemoryInputs) -> MemoryPlan:
         longest_context=layout.longest(kv.mid * GIB), longest_context_safe=layout.longest(kv.low * GIB),
         needed_gib=sizing.needed_gib, shortfall_gib=max(0.0, sizing.needed_gib - kv.mid),
         total_gib=budget.total.mid, requested_gib=budget.requested.mid, utilization=inputs.utilization,
-        outside_budget_gib=budget.extra.outside, parts=_parts(inputs, budget),
+        outside_budget_gib=budget.extra.outside, parts=_parts(inputs, budget, calibration), calibration=calibration,
         reasons=tuple(findings.refused or findings.tight), notes=tuple(findings.notes),
         warnings=tuple(findings.warnings))
 
@@ -69,14 +71,17 @@ def _sizing(inputs: MemoryInputs, budget: Budget, layout: CacheLayout) -> Sizing
     return Sizing(inputs, budget, layout, Interval(size, size, size), (override, override, override))
 
 
-def _parts(inputs: MemoryInputs, budget: Budget) -> tuple[MemoryPart, ...]:
-    """Shares that add up to the card; ``free`` takes what is left, below zero when they do not fit."""
+def _parts(inputs: MemoryInputs, budget: Budget, calibration: Calibration | None) -> tuple[MemoryPart, ...]:
+    """Shares that add up to the card; ``free`` takes what is left, below zero when they do not fit. What a measured start corrects is
+    taken off the activation, the part that no law gives."""
     extra, cache = budget.extra, "fixed size" if budget.fixed else "budget - the parts above"
+    corrected = calibration.measured_gib - calibration.expected_gib if calibration else 0.0
+    how = f"corrected by {calibration.evidence}" if calibration else "estimated"
     kv = max(0.0, budget.kv.mid)
     charged = max(0.0, extra.graphs_charged.mid)
     parts = [
         MemoryPart("weights", budget.weights.mid, "checkpoint / ranks + replicated + draft"),
-        MemoryPart("activation", extra.activation.mid, f"one batch of {inputs.batch} tokens, estimated"),
+        MemoryPart("activation", extra.activation.mid - corrected, f"one batch of {inputs.batch} tokens, {how}"),
         MemoryPart("non_torch", extra.non_torch.mid, "measured on like starts"),
         MemoryPart("cuda_graphs", charged, "estimate charged to the share"),
         MemoryPart("kv_cache", kv, cache),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from compiler.plan.memory import GIB, Interval, MemoryWarning, Verdict
+from compiler.plan.memory import GIB, Calibration, Interval, MemoryWarning, Verdict
 from compiler.resolve.memory.adapters import lora_gib
 from compiler.resolve.memory.budget import Budget
 from compiler.resolve.memory.groups import CacheLayout
@@ -59,14 +59,14 @@ class Sizing:
         return self.layout.admission_bytes(self.inputs.max_model_len) / GIB
 
 
-def judge(sizing: Sizing) -> Findings:
+def judge(sizing: Sizing, calibration: Calibration | None = None) -> Findings:
     """All checks, each of which adds what it finds; none stops the others."""
     findings = Findings()
     _check_start(sizing, findings)
     _check_window(sizing, findings)
     _check_state_blocks(sizing, findings)
     _check_outside(sizing, findings)
-    _note_budget(sizing, findings)
+    _note_budget(sizing, findings, calibration)
     _note_layout(sizing, findings)
     return findings
 
@@ -187,7 +187,7 @@ def _check_outside(sizing: Sizing, findings: Findings) -> None:
             f"{max(0.0, free):.2f} GiB is free beyond one batch.")
 
 
-def _note_budget(sizing: Sizing, findings: Findings) -> None:
+def _note_budget(sizing: Sizing, findings: Findings, calibration: Calibration | None) -> None:
     """Facts of the budget that the engine's log does not tell in time."""
     inputs, extra = sizing.inputs, sizing.budget.extra
     if inputs.kv_cache_memory_bytes is not None:
@@ -213,9 +213,19 @@ def _note_budget(sizing: Sizing, findings: Findings) -> None:
     if encoder_runs(inputs):
         findings.warn(MemoryWarning.ENCODER_CHARGED,
                       "the encoder's weights and its profiling batch are charged; language-model-only gives them back.")
-    if extra.activation.high - extra.activation.low > 8.0:
+    if calibration is not None:
+        findings.notes.append(_calibration_note(calibration))
+    elif extra.activation.high - extra.activation.low > 8.0:
         findings.warn(MemoryWarning.WIDE_OVERHEAD,
                       "activations of this batch, release or model class are poorly known: measure one start.")
+
+
+def _calibration_note(c: Calibration) -> str:
+    """By which record, what it moved, at which settings, and how far those are."""
+    there = f"with {', '.join(c.differs)}" if c.differs else "with these settings, as far as it states them"
+    return (f"calibrated by {c.evidence}: a start of this model on this hardware {there} had {c.measured_gib:.2f} GiB of cache where the laws "
+            f"expect {c.expected_gib:.2f}. Its parts differ from this plan's by {c.distance_gib:.2f} GiB, so the cache is known within "
+            f"{c.slack_gib:.2f} GiB.")
 
 
 def _note_moved_weights(inputs: MemoryInputs, findings: Findings) -> None:

@@ -27,6 +27,8 @@ def _plan(profile: str, changes: dict[str, Any]) -> MemoryPlan:
 @pytest.mark.parametrize("figure", FIGURES, ids=[f["id"] for f in FIGURES])
 def test_a_measured_figure_is_what_the_plan_says(figure: dict[str, Any]) -> None:
     plan = _plan(figure["profile"], figure["changes"])
+    if plan.calibration is not None and plan.calibration.evidence == figure["evidence"]:
+        assert figure["standing"] == "calibrated", "what corrects a plan cannot be reproduced by it"
     for field, seen in figure.get("seen", {}).items():
         planned = getattr(plan, field)
         if isinstance(seen, dict):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+import yaml
 
 from compiler.resolve.ledger import Ledger
 from compiler.resolve.memory import Lora, MemoryInputs
@@ -12,7 +14,7 @@ from compiler.resolve.planner_inputs import effective_kv_dtype, planned_memory, 
 from compiler.resolve.settings import layered_settings
 from compiler.resolve.speculation import decide_speculation
 from compiler.units import GIB
-from tests.support import REMOVE, Changes, specset
+from tests.support import REMOVE, ROOT, Changes, specset, subject
 
 
 def inputs(base: str = "nemotron-ada", changes: Changes | None = None, env: dict[str, str] | None = None) -> MemoryInputs:
@@ -76,7 +78,7 @@ def test_measured_geometry() -> None:
 
 def test_plan_is_rounded_as_it_is_published() -> None:
     given = inputs()
-    memory = planned_memory(given, 65536)
+    memory = planned_memory(given, max_model_len=65536)
     assert memory.max_model_len == 65536
     assert memory.weights_gib == round(memory.weights_gib, 3)
 
@@ -107,7 +109,7 @@ def test_hybrid_support_of_a_connector_depends_on_the_release() -> None:
 def test_connector_without_hybrid_support_multiplies_the_cache_of_a_windowed_model() -> None:
     kv = [{"kind": "full", "layers": 5, "kv_heads": 2, "head_dim": 512}, {"kind": "sliding", "layers": 25, "kv_heads": 8, "head_dim": 256, "window": 1024}]
     model = {"model": {"architecture.kv": kv}}
-    needed = {name: planned_memory(inputs(changes={**model, "profile": {"engine_args.kv_transfer_config": {"value": config}}}), 262144).needed_gib for name, config in (("v1", V1), ("mp", MP))}
+    needed = {name: planned_memory(inputs(changes={**model, "profile": {"engine_args.kv_transfer_config": {"value": config}}}), max_model_len=262144).needed_gib for name, config in (("v1", V1), ("mp", MP))}
     assert needed["v1"] > 5 * needed["mp"]
 
 
@@ -137,3 +139,39 @@ def test_adapters(args: dict[str, object], expected: Lora | None) -> None:
     assert given.lora == expected
     assert any("LoRA" in note for note in planned_memory(given).notes) is (expected is not None)
     assert (planned_memory(given).kv_gib.mid < planned_memory(inputs()).kv_gib.mid) is (expected is not None)
+
+
+def _shipped_starts() -> list[tuple[str, dict[str, Any]]]:
+    files = sorted((ROOT / "specs" / "hardware").glob("*.yaml"))
+    return [(file.stem, row) for file in files for row in yaml.safe_load(file.read_text("utf-8")).get("starts", [])]
+
+
+@pytest.mark.parametrize(("hardware", "row"), _shipped_starts(), ids=[f"{h}:{r['evidence']}" for h, r in _shipped_starts()])
+def test_a_shipped_start_is_its_record(hardware: str, row: dict[str, Any]) -> None:
+    topic, _, name = row["evidence"].partition("/")
+    records = yaml.safe_load((ROOT / "specs" / "evidence" / f"{topic}.yaml").read_text("utf-8"))["records"]
+    record = next(r for r in records if r["id"] == name)
+    figure = row.get("kv_gib") or row["kv_tokens"]
+    assert figure in (record["value"], *record.get("columns", {}).values())
+    assert record["verdict"] != "superseded"
+    assert record["hardware"].split("-")[-1] in hardware
+    stated = record.get("settings", {})
+    assert {k: row["settings"][k] for k in row["settings"].keys() & stated.keys() if k != "kv_cache_dtype"} == {
+        k: stated[k] for k in row["settings"].keys() & stated.keys() if k != "kv_cache_dtype"
+    }
+
+
+def test_a_start_of_another_model_or_with_an_unknown_draft_corrects_nothing() -> None:
+    start = {"model": "ornith-nvfp4", "kv_gib": 20.0, "evidence": "ada-ornith-nvfp4/ornith-nvfp4-kv"}
+    other = subject("nemotron-ada", {"hardware": {"starts": [start]}}).plan.memory
+    assert other.calibration is None
+    drafted = {**start, "model": "nemotron-nvfp4", "settings": {"speculative_config": {"method": "eagle3", "num_speculative_tokens": 3}}}
+    assert subject("nemotron-ada", {"hardware": {"starts": [drafted]}}).plan.memory.calibration is None
+
+
+def test_a_plan_says_which_start_corrects_it_and_what_was_different_there() -> None:
+    memory = subject("nemotron-ada").plan.memory
+    assert memory.calibration is not None
+    assert memory.calibration.evidence == "nemotron-ada/nemotron-ada-v79-fp16-solo"
+    assert memory.calibration.differs == ("gpu_memory_utilization 0.93", "max_num_batched_tokens 4096")
+    assert memory.kv_gib.low < memory.kv_gib.mid < memory.kv_gib.high
