@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, Place, Position
+from compiler.diagnostics import Diagnostic, Place, Position, Severity
 from compiler.foreign.source import Span, hidden
 from compiler.foreign.specs import Described, engine_defaults
 from compiler.foreign.veil import MissingFact, PartlyKnown, Veil
+from compiler.foreign.wording import in_options
 from compiler.lint.registry import rules
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.lint.runner import hits
 from compiler.plan import Plan
 from compiler.resolve import resolve_plan
 from compiler.schema.base import Choice
@@ -73,7 +75,7 @@ def judged(described: Described) -> Judged:
         if rule.stage != "plan" or rule.family in _OF_BUNDLES or rule.code in _OF_PROFILES:
             continue
         try:
-            for hit in registered.checked.check(subject):
+            for hit in hits(registered, subject):
                 found.append(_diagnostic(rule, hit, described))
             looked += 1
         except MissingFact as missing:
@@ -160,9 +162,12 @@ def _veiled_plan(d: Described, plan: Plan) -> Plan:
 
 
 def _diagnostic(rule: Rule, hit: Hit, d: Described) -> Diagnostic:
-    """A hit in the text that the user gave."""
+    """A hit in the text that the user gave. What an engine serves without a word is no error where nobody said that agents use it."""
     place, position = Place(d.launch.source.path), _position(hit, d)
-    return Diagnostic(rule.code, hit.severity or rule.severity, hidden(hit.what), hit.why, hidden(hit.fix), place, position)
+    severity = hit.severity or rule.severity
+    softened = Severity.WARNING if rule.served and severity is Severity.ERROR else severity
+    what, why, fix = (in_options(text, d.release.flags, d.arguments) for text in (hit.what, hit.why, hit.fix))
+    return Diagnostic(rule.code, softened, hidden(what), why, hidden(fix), place, position)
 
 
 def _position(hit: Hit, d: Described) -> Position:

@@ -24,10 +24,18 @@ class Reach:
     lowest: int = 0
     highest: int = 999
 
-    def covers(self, release: Version, capability: int) -> bool:
-        """True where the rule has something to say."""
-        in_time = release >= self.since and (self.until is None or release < self.until)
-        return in_time and self.lowest <= capability <= self.highest
+    @property
+    def all_cards(self) -> bool:
+        """True where the card makes no difference."""
+        return (self.lowest, self.highest) == (0, 999)
+
+    def covers_release(self, release: Version) -> bool:
+        """True for a release on which the rule has something to say."""
+        return release >= self.since and (self.until is None or release < self.until)
+
+    def covers_card(self, capability: int) -> bool:
+        """True for a card on which the rule has something to say."""
+        return self.lowest <= capability <= self.highest
 
     def is_proved(self, release: Version) -> bool:
         """True up to the newest release that was looked at."""
@@ -39,7 +47,7 @@ class Reach:
         parts = [f"errors checked up to vLLM {dotted(self.checked)}"]
         parts += [f"looks from {dotted(self.since)} on"] if self.since else []
         parts += [f"gone in {dotted(self.until)}"] if self.until else []
-        if (self.lowest, self.highest) != (0, 999):
+        if not self.all_cards:
             low, high = f"{self.lowest / 10:.1f}", f"{self.highest / 10:.1f}"
             bound = "" if low == high else " and later" if self.highest == 999 else f" to {high}"
             parts.append(f"compute capability {low}{bound}")
@@ -89,4 +97,4 @@ REACH: Mapping[str, Reach] = {
 
 def unproved(release: Version, capability: int) -> list[str]:
     """Codes of the rules that speak of this card and were not checked on this release, in order."""
-    return sorted(code for code, reach in REACH.items() if reach.covers(release, capability) and not reach.is_proved(release))
+    return sorted(code for code, reach in REACH.items() if reach.covers_release(release) and reach.covers_card(capability) and not reach.is_proved(release))

@@ -23,6 +23,8 @@ class Rule:
     """A check's identity. `traps` are the ids of the recorded failures that it answers.
 
     `refusal` says that an error of this rule means that the engine does not start: no `ignore:` takes it away.
+    `served` says that the engine starts and serves all the same, and only coding agents are failed: in a command of somebody
+    else's, of whose clients nothing is known, such an error is a warning.
     """
 
     code: str
@@ -31,6 +33,7 @@ class Rule:
     stage: Stage = "plan"
     traps: tuple[str, ...] = ()
     refusal: bool = False
+    served: bool = False
 
     @property
     def family(self) -> str:

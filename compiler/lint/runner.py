@@ -10,7 +10,7 @@ from compiler.diagnostics import Diagnostic, Severity, stops
 from compiler.lint.facts import release, sm
 from compiler.lint.ignores import IgnoreUse
 from compiler.lint.reach import REACH
-from compiler.lint.registry import rule_by_code, rules
+from compiler.lint.registry import RegisteredRule, rule_by_code, rules
 from compiler.lint.rule import Hit, Rule, Stage, Subject
 from compiler.lint.rules.ign import ign001_unused_ignore, ign002_unknown_ignored_code, ign003_ignored_refusal
 from compiler.schema.specset import SpecSet
@@ -20,15 +20,20 @@ IGNORE_RULES = (ign001_unused_ignore, ign002_unknown_ignored_code, ign003_ignore
 
 def findings(subject: Subject, stage: Stage) -> list[Diagnostic]:
     """All hits of the rules of one stage, in the order of codes. Rules are independent, so one never hides another's hit."""
-    here = (release(subject), sm(subject))
-    found = []
-    for registered in (r for r in rules() if r.rule.stage == stage):
-        reach = REACH.get(registered.rule.code)
-        if reach is None or reach.covers(*here):
-            proved = reach is None or reach.is_proved(here[0])
-            hits = registered.checked.check(subject)
-            found += [_diagnostic(registered.rule, hit if proved else _unproved(registered.rule, hit, subject)) for hit in hits]
-    return found
+    return [_diagnostic(r.rule, hit) for r in rules() if r.rule.stage == stage for hit in hits(r, subject)]
+
+
+def hits(registered: RegisteredRule, subject: Subject) -> Iterator[Hit]:
+    """The hits of one rule within its reach: none outside its releases and cards, and warnings on a release that was not checked.
+
+    The card is asked for only where the rule's reach depends on it, since a subject may not know it.
+    """
+    reach, here = REACH.get(registered.rule.code), release(subject)
+    if reach is None:
+        yield from registered.checked.check(subject)
+    elif reach.covers_release(here) and (reach.all_cards or reach.covers_card(sm(subject))):
+        for hit in registered.checked.check(subject):
+            yield hit if reach.is_proved(here) else _unproved(registered.rule, hit, subject)
 
 
 def _unproved(rule: Rule, hit: Hit, subject: Subject) -> Hit:

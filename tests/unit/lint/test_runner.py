@@ -102,8 +102,8 @@ def test_a_rule_is_silent_outside_its_releases_and_cards() -> None:
     changes = {"speculation": {"method": "mtp", "tokens": 2, "reason": "in a test"}}
     assert "KVC003" in _codes(findings(subject("ornith-ada", {"profile": changes}), "plan"))
     assert "KVC003" not in _codes(findings(subject("ornith-ada", {"profile": changes, "hardware": {"gpu.compute_capability": "9.0"}}), "plan"))
-    assert not REACH["CTX011"].covers((0, 27, 1), 89) and REACH["CTX011"].covers((0, 26, 0), 89)
-    assert not REACH["CTX009"].covers((0, 25, 1), 89)
+    assert not REACH["CTX011"].covers_release((0, 27, 1)) and REACH["CTX011"].covers_release((0, 26, 0))
+    assert not REACH["CTX009"].covers_release((0, 25, 1))
 
 
 def test_reach_names_rules_and_says_its_bounds() -> None:

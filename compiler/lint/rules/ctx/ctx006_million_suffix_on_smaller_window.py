@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="CTX006", name="million-suffix-on-smaller-window", severity=Severity.ERROR, traps=("suffix-1m-forbidden",))
+RULE = Rule(code="CTX006", name="million-suffix-on-smaller-window", severity=Severity.ERROR, served=True, traps=("suffix-1m-forbidden",))
 
 
 MILLION = 1_000_000

@@ -33,7 +33,7 @@ from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import option_place
 
 RULE = Rule(
-    code="MDL001", name="tool-parser-of-another-family", severity=Severity.ERROR,
+    code="MDL001", name="tool-parser-of-another-family", severity=Severity.ERROR, served=True,
     traps=(
         "kimi-hermes", "kimi-k3-parser", "nemotron-parser", "qwen3-xml-equals-coder", "tool-parser-hermes-on-coder",
         "tool-parser-missing-family",

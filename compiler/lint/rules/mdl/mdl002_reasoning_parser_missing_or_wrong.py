@@ -32,7 +32,7 @@ from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.written import option_place
 
 RULE = Rule(
-    code="MDL002", name="reasoning-parser-missing-or-wrong", severity=Severity.ERROR,
+    code="MDL002", name="reasoning-parser-missing-or-wrong", severity=Severity.ERROR, served=True,
     traps=("reasoning-parser-missing", "nemotron-parser", "reasoning-parser-wrong-model"),
 )  # fmt: skip
 
