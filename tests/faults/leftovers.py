@@ -26,7 +26,10 @@ def _strays(pod: Pod, engine: int | None, bridge: int | None) -> list[str]:
     allowed = processes.ancestry(pod.supervisor())
     for leader in (engine, bridge):
         allowed |= _tree(leader) if leader else set()
-    found = processes.marked_with({f"{role}:{pod.nonce}" for role in ("supervisor", "engine", "bridge", "worker")}) - allowed
+    found = processes.marked_with({f"{role}:{pod.nonce}" for role in ("supervisor", "engine", "bridge", "worker")})
+    # Orphans become children of the guardian, also those that have written a title over their mark.
+    found |= {stat.pid for stat in processes.all_stats() if pod.process is not None and stat.parent == pod.process.pid}
+    found -= allowed
     return [f"process {pid} ({_name(pid)})" for pid in sorted(found) if processes.stat_of(pid)]
 
 

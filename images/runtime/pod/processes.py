@@ -1,8 +1,8 @@
 """Processes of the pod: started in a group of their own, told apart for certain, stopped whole.
 
 A process is known by its id *and* its start time, so that an id which the kernel gave away again is never signalled. What
-outlives its group is found by walking /proc: by session, by descent, or by a mark in its environment. Never by a pattern of its
-name, and never our own ancestry.
+outlives its group is found by walking /proc: by session, by descent, or by a mark in its environment, which a program that writes a
+title over its command line (vLLM's engine core does) also writes over. Never by a pattern of its name, and never our own ancestry.
 """
 
 from __future__ import annotations
@@ -179,6 +179,12 @@ def marked_with(marks: Iterable[str]) -> set[int]:
     """Living processes that carry one of the marks, our own ancestry left out."""
     wanted = set(marks)
     return {stat.pid for stat in all_stats() if marks_of(stat.pid) in wanted} - ancestry()
+
+
+def left_of(mark: str, leaders: Iterable[Identity]) -> set[int]:
+    """Living processes that carry a mark, or belong to leaders that are gone: an engine core outlives the server that was killed,
+    holds the memory of its card, and has no mark any more."""
+    return marked_with({mark}).union(*(family(leader) for leader in leaders))
 
 
 def wait_gone(pids: Iterable[int]) -> None:

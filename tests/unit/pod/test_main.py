@@ -90,6 +90,32 @@ def test_a_killed_engine_comes_back_and_clients_wait(tmp_path: Path) -> None:
         assert len(strays) == 1, "the worker of the killed engine is gone, that of the new one lives"
 
 
+def cores(pod: Pod) -> list[int]:
+    """Processes that engines without marks have forked, in the order of their starts."""
+    return [int(line.split()[1]) for line in (pod.folder / "state/logs/engine.log").read_text().splitlines() if line.startswith("core ")]
+
+
+def test_the_core_of_a_killed_engine_is_gone_before_the_next_start(tmp_path: Path) -> None:
+    """vLLM's core outlives a server that is killed, holds the memory of the card, and has written its title over its mark."""
+    with living(tmp_path, manifest_for("--core")) as pod:
+        first = pod.serves()["engine_pid"]
+        assert processes.marks_of(cores(pod)[0]) == ""
+        os.kill(first, signal.SIGKILL)
+        pod.until(lambda s: s["state"] == "serving" and s["engine_pid"] not in (None, first), "serving again")
+        assert processes.stat_of(cores(pod)[0]) is None and processes.stat_of(cores(pod)[1]) is not None
+        assert any("1 processes of a former engine" in line["message"] for line in pod.ask("GET", "/journal?lines=200")[1]["lines"])
+        assert pod.end() == 0 and processes.stat_of(cores(pod)[1]) is None
+
+
+def test_the_core_of_an_engine_that_was_killed_with_its_supervisor_is_gone_too(tmp_path: Path) -> None:
+    with living(tmp_path, manifest_for("--core")) as pod:
+        first, supervisor = pod.serves()["engine_pid"], pod.supervisor()
+        os.kill(supervisor, signal.SIGKILL)
+        os.kill(first, signal.SIGKILL)
+        pod.until(lambda s: s["state"] == "serving" and s["engine_pid"] not in (None, first), "serving again")
+        assert processes.stat_of(cores(pod)[0]) is None
+
+
 def test_a_killed_supervisor_is_not_seen_by_clients(tmp_path: Path) -> None:
     with living(tmp_path, manifest_for("--generate-s", "1.5")) as pod:
         before = pod.serves()

@@ -70,6 +70,17 @@ def test_a_worker_that_left_the_group_is_found_by_its_mark(tmp_path: Path) -> No
     wait_for(lambda: (stat := processes.stat_of(worker)) is None or stat.state == "Z")
 
 
+def test_a_core_without_a_mark_is_found_by_its_leader_that_is_gone(tmp_path: Path) -> None:
+    process, identity = started(tmp_path / "log", "--core")
+    core = int((tmp_path / "log").read_text().split()[1])
+    process.kill()
+    process.wait(5)
+    assert processes.left_of("engine:test", ()) == set() and processes.left_of("engine:test", (identity,)) == {core}
+    processes.kill({core})
+    processes.wait_gone({core})
+    assert processes.left_of("engine:test", (identity,)) == set()
+
+
 def test_an_id_that_was_given_away_is_not_ours(tmp_path: Path) -> None:
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:

@@ -43,6 +43,7 @@ class Children:
         self._folder, self._nonce, self._ended = folder, nonce, ended
         self._living: list[Child] = []
         self._looks: dict[Child, asyncio.Task[None]] = {}
+        self._gone_engines: list[Identity] = []
         self.abandoned: set[str] = set()
         """Files of children that are gone (see `pod.belongings`), to be removed before the next start."""
 
@@ -58,15 +59,30 @@ class Children:
 
     def adopt(self) -> list[Child]:
         """The children of the supervisor before that still live."""
-        for row in folders.read_json(self._folder.children_file).get("children", []):
+        known = folders.read_json(self._folder.children_file)
+        for row in known.get("children", []):
             with contextlib.suppress(TypeError, KeyError):
                 child = Child(str(row["role"]), Identity(**row["identity"]), dict(row["facts"]))
                 if child.identity.mark.endswith(f":{self._nonce}") and processes.is_alive(child.identity):
                     self._watch(child)
                 else:
-                    self.abandoned.update(map(str, child.facts.get("files", ())))
+                    self._forget(child)
+        for row in known.get("gone_engines", []):
+            with contextlib.suppress(TypeError):
+                self._gone_engines.append(Identity(**row))
         self._save()
         return list(self._living)
+
+    async def end_left_of_engines(self) -> set[int]:
+        """Kill what engines that are gone have left running, wait until it is gone, too, and give the ids."""
+        gone, loop = tuple(self._gone_engines), asyncio.get_running_loop()
+        left = await loop.run_in_executor(None, processes.left_of, self.mark("engine"), gone)
+        if left:
+            processes.kill(left)
+            await loop.run_in_executor(None, processes.wait_gone, left)
+        self._gone_engines = [engine for engine in self._gone_engines if engine not in gone]
+        self._save()
+        return left
 
     def mark(self, role: str) -> str:
         """The mark of a role's processes."""
@@ -120,12 +136,18 @@ class Children:
     def _gone(self, child: Child) -> None:
         code = None if child.process is None else child.process.wait()
         self._living.remove(child)
-        self.abandoned.update(child.facts.get("files", ()))
+        self._forget(child)
         self._looks.pop(child, None)
         self._save()
         self._ended(child, code)
 
+    def _forget(self, child: Child) -> None:
+        """What one that is gone may have left is remembered: files, and an engine's other processes."""
+        self.abandoned.update(map(str, child.facts.get("files", ())))
+        if child.role == "engine":
+            self._gone_engines.append(child.identity)
+
     def _save(self) -> None:
         rows = [{"role": c.role, "identity": dataclasses.asdict(c.identity), "facts": c.facts} for c in self._living]
         with contextlib.suppress(OSError):  # a full disk must not end the supervisor; the next one then finds them by their mark
-            folders.write_json(self._folder.children_file, {"children": rows})
+            folders.write_json(self._folder.children_file, {"children": rows, "gone_engines": [dataclasses.asdict(engine) for engine in self._gone_engines]})

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from pod import processes
 from pod.folders import StateFolder
 from pod.supervisor.bridge import Bridges
 from pod.supervisor.children import Child, Children
@@ -153,9 +152,7 @@ class Real:
         if engine is not None:
             stopped = await self.children.stop(engine, hurried=lambda: self.steps.hurried)
             self._note("stopped", f"engine {engine.pid} ended after {stopped.seconds:.1f} s", survivors=list(stopped.survivors))
-        strays = processes.marked_with({self.children.mark("engine")})
-        processes.kill(strays)
-        await asyncio.to_thread(processes.wait_gone, strays)
+        await self.children.end_left_of_engines()
         await self.steps.tidied(engine)
 
     async def _end_spend(self, reason: str) -> None:

@@ -172,11 +172,9 @@ class Steps:
             await self._reaped(engine)
             self._note("stopped", f"engine {engine.pid} ended after {stopped.seconds:.1f} s", seconds=round(stopped.seconds, 3),
                        killed=stopped.was_killed, stragglers=stopped.stragglers, survivors=list(stopped.survivors))  # fmt: skip
-        strays = await loop.run_in_executor(None, processes.marked_with, {self._children.mark("engine")})
+        strays = await self._children.end_left_of_engines()
         if strays:
             self._note("stopped", f"{len(strays)} processes of a former engine were still there", pids=sorted(strays))
-            processes.kill(strays)
-            await loop.run_in_executor(None, processes.wait_gone, strays)
         await self.tidied(engine)
         if not self._has_measured:
             self._has_measured = True
