@@ -29,7 +29,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--say", default="", help="a line for the log before anything else")
     parser.add_argument("--ignore-sigterm", action="store_true")
     parser.add_argument("--worker", action="store_true", help="fork a worker that leaves the group and outlives its parent")
-    parser.add_argument("--core", action="store_true", help="fork a process without a mark that stays in the group and outlives its parent, as vLLM's core does")
+    parser.add_argument("--core", action="store_true", help="fork a process without a mark that stays in the group, as vLLM's core does")
     parser.add_argument("--wedge-file", help="while this file exists, generations hang and /health stays green")
     parser.add_argument("--answer", default=" eight", help="what every completion says")
     parser.add_argument("--compile", action="store_true", help="leave a file where compiled graphs are kept")

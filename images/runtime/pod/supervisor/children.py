@@ -150,4 +150,5 @@ class Children:
     def _save(self) -> None:
         rows = [{"role": c.role, "identity": dataclasses.asdict(c.identity), "facts": c.facts} for c in self._living]
         with contextlib.suppress(OSError):  # a full disk must not end the supervisor; the next one then finds them by their mark
-            folders.write_json(self._folder.children_file, {"children": rows, "gone_engines": [dataclasses.asdict(engine) for engine in self._gone_engines]})
+            gone = [dataclasses.asdict(engine) for engine in self._gone_engines]
+            folders.write_json(self._folder.children_file, {"children": rows, "gone_engines": gone})
