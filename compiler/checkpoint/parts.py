@@ -79,6 +79,11 @@ class Counted:
         return sum(part.bytes for part in self.parts.values() if part.name != "mtp")
 
     @property
+    def weights(self) -> int:
+        """Weights of everything but the draft head, however they are packed."""
+        return sum(part.weights for part in self.parts.values() if part.name != "mtp")
+
+    @property
     def text_weights(self) -> int:
         """Weights of the text model alone."""
         return sum(part.weights for part in self.parts.values() if part.name not in ("mtp", "vision"))

@@ -138,6 +138,7 @@ def _weights(facts: CheckpointFacts) -> str:
         said.append(f"A stored output head of {p.doubled_head:,} bytes is left out: config.json ties it to the embeddings.")
     rows = {
         "loaded": p.total,
+        "parameters": p.weights,
         "mtp": p.of("mtp") or None,
         "vision": p.of("vision") or None,
         "experts": p.of("routed-experts") or None,

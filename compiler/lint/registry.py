@@ -146,6 +146,7 @@ FILES = (
     "mdl/mdl012_pool_too_small_for_two_windows",
     "mdl/mdl013_host_memory_too_small",
     "mdl/mdl015_expert_slice_crosses_groups",
+    "mdl/mdl016_facts_contradict_each_other",
     "mem/mem001_window_does_not_fit",
     "mem/mem002_memory_is_tight",
     "mem/mem003_more_sequences_than_state_blocks",

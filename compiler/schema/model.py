@@ -86,6 +86,7 @@ class Weights(Spec):
     """Bytes on the GPU."""
 
     loaded: Bytes = Field(description="Bytes of weights on all GPUs together, vision tower and embeddings included, MTP head excluded.")
+    parameters: Annotated[int, Field(gt=0)] | None = Field(None, description="Parameters of what is loaded; checked against its bytes.")
     offloaded: Bytes | None = Field(None, description="Bytes of `loaded` that an offload keeps in host memory.")
     mtp: Bytes | None = Field(None, description="Bytes that the MTP head adds when it is used.")
     vision: Bytes | None = Field(None, description="Bytes of `loaded` that belong to the vision tower.")

@@ -19,6 +19,7 @@ from compiler.resolve.memory.inputs import MemoryInputs
 from compiler.resolve.memory.overhead import cold_start_gib
 
 NEAR_GIB = 0.15  # the most that a carry-over was wrong by between starts whose parts differ little
+ROOM_GIB = 0.5  # beyond the laws' interval, where a measured start is still believed rather than its facts doubted
 SHARE_OF_DIFFERENCE = 0.5  # of the parts that differ, on top
 
 
@@ -54,11 +55,15 @@ class MeasuredStart:
 def calibrated(inputs: MemoryInputs, budget: Budget, starts: tuple[MeasuredStart, ...]) -> tuple[Budget, Calibration | None]:
     """The budget as the nearest measured start corrects it, and by which one; unchanged where none is near enough to narrow it.
 
-    A fixed cache has nothing to correct. The low end also allows for a first start, since a record seldom says whether compiled code was at hand.
+    A fixed cache has nothing to correct, and a start outside its own interval is of other facts: a plan that changes the weights or the card
+    must not be pulled back to it. The low end also allows for a first start, since a record seldom says whether compiled code was at hand.
     """
     if budget.fixed or not starts:
         return budget, None
-    near = min((_carried(budget, start) for start in starts), key=lambda one: one.slack_gib)
+    carried = [one for start in starts if (one := _carried(budget, start)) is not None]
+    if not carried:
+        return budget, None
+    near = min(carried, key=lambda one: one.slack_gib)
     kv, first = budget.kv, cold_start_gib(inputs)
     if 2 * near.slack_gib + first >= kv.high - kv.low:
         return budget, None
@@ -67,9 +72,11 @@ def calibrated(inputs: MemoryInputs, budget: Budget, starts: tuple[MeasuredStart
     return replace(budget, kv=Interval(mid - low, mid, mid + high)), near
 
 
-def _carried(budget: Budget, start: MeasuredStart) -> Calibration:
-    """How far a start is away, in GiB of parts that differ, and how wrong its correction may be here."""
+def _carried(budget: Budget, start: MeasuredStart) -> Calibration | None:
+    """How far a start is away, in GiB of parts that differ, and how wrong its correction may be here; None for one of other facts."""
     there = memory_budget(start.inputs)
+    if not there.kv.low - ROOM_GIB <= start.measured_gib <= there.kv.high + ROOM_GIB:
+        return None
     here_parts, there_parts = _parts(budget), _parts(there)
     distance = fsum(abs(here - that) for here, that in zip(here_parts, there_parts, strict=True))
     return Calibration(start.evidence, start.differs, start.measured_gib, there.kv.mid, distance, NEAR_GIB + SHARE_OF_DIFFERENCE * distance)

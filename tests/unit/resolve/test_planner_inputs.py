@@ -169,6 +169,11 @@ def test_a_start_of_another_model_or_with_an_unknown_draft_corrects_nothing() ->
     assert subject("nemotron-ada", {"hardware": {"starts": [drafted]}}).plan.memory.calibration is None
 
 
+@pytest.mark.parametrize("changes", [{"model": {"weights.loaded": "30GiB"}}, {"hardware": {"gpu.vram_mib": 24564}}])
+def test_a_start_of_other_facts_corrects_nothing(changes: Changes) -> None:
+    assert subject("nemotron-ada", changes).plan.memory.calibration is None
+
+
 def test_a_plan_says_which_start_corrects_it_and_what_was_different_there() -> None:
     memory = subject("nemotron-ada").plan.memory
     assert memory.calibration is not None
