@@ -151,6 +151,9 @@ def compare(
 @evidence_app.command()
 def plot(
     names: Annotated[list[str] | None, typer.Argument(help="Plots to write; none writes all.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="Part of a model's or a checkpoint's name.")] = None,
+    hardware: Annotated[str | None, typer.Option(help="Part of a card's name, for instance a40.")] = None,
+    engine: Annotated[str | None, typer.Option(help='Part of an engine\'s name and release, for instance "vllm 0.27.1".')] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the SVG files.")] = Path("plots"),
     specs: Specs = [],
     only_specs: OnlySpecs = False,
@@ -165,16 +168,19 @@ def plot(
       podwright evidence plot
 
       podwright evidence plot kv-tokens-by-dtype --out /tmp/plots
-    """
-    from compiler.evidence.plots import plots
 
-    drawn = plots(spec_store(specs, only_specs))
+      podwright evidence plot --model ornith --hardware a40
+    """
+    from compiler.evidence.plots import drawn, prices
+
+    store, wanted = spec_store(specs, only_specs), Wanted(model=model, hardware=hardware, engine=engine)
+    made = drawn([entry for entry in entries(store) if wanted.fits(entry)], prices(store))
     for name in names or ():
-        if name not in drawn:
-            raise typer.BadParameter(f"no plot {name!r}; there are: {', '.join(drawn) or 'none, for want of records'}", param_hint="NAMES")
-    written = [out / f"{name}.svg" for name in drawn if not names or name in names]
+        if name not in made:
+            raise typer.BadParameter(f"no plot {name!r}; there are: {', '.join(made) or 'none, for want of records'}", param_hint="NAMES")
+    written = [out / f"{name}.svg" for name in made if not names or name in names]
     for path in written:
-        write_text(path, drawn[path.stem])
+        write_text(path, made[path.stem])
     if as_json:
         print_json([str(path) for path in written])
     else:

@@ -81,3 +81,11 @@ def test_plot_writes_what_is_asked_for(tmp_path: Path) -> None:
     made = json.loads(podwright("evidence", "plot", "price-per-million", "--out", tmp_path / "b", "--json").out)
     assert made == [str(tmp_path / "b/price-per-million.svg")]
     assert (tmp_path / "b/price-per-million.svg").read_bytes() == (tmp_path / "a/price-per-million.svg").read_bytes()
+
+
+def test_plots_of_one_set_up_hold_its_records_alone(tmp_path: Path) -> None:
+    made = json.loads(podwright("evidence", "plot", "--model", "ornith", "--hardware", "a40", "--out", tmp_path, "--json").out)
+    assert str(tmp_path / "aggregate-by-sessions.svg") in made
+    text = (tmp_path / "aggregate-by-sessions.svg").read_text("utf-8")
+    assert "ornith" in text and "rtx" not in text
+    assert podwright("evidence", "plot", "price-per-million", "--model", "no-such", "--out", tmp_path).code == Exit.USAGE
