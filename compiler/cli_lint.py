@@ -26,7 +26,13 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,50}")  # Short enough for `-hardware`
 
 Command = Annotated[str | None, typer.Option("--command", help="A command that starts vLLM, as you would type it.", show_default=False)]
 File = Annotated[
-    Path | None, typer.Option("--file", help="A shell script, a Docker Compose file or a Kubernetes manifest.", show_default=False)
+    Path | None,
+    typer.Option(
+        "--file",
+        metavar="PATH",
+        help="A shell script, a Docker Compose file, a Kubernetes manifest or a folder of them, or values of the vLLM production stack.",
+        show_default=False,
+    ),
 ]
 Hardware = Annotated[
     str | None,
@@ -63,6 +69,8 @@ def lint(
       podwright lint --command "vllm serve ORG/MODEL --max-model-len 131072" --hardware a40
 
       podwright lint --file docker-compose.yaml --hardware 2x4090
+
+      podwright lint --file ./manifests
     """
     if command is not None or file is not None:
         if profiles or fix:

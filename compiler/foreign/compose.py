@@ -1,18 +1,20 @@
-"""Docker Compose files: services that start an engine, with Compose's own variables filled in where the file gives a value."""
+"""Docker Compose files: services that start an engine, with Compose's own variables filled in where a file gives a value."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 
-from compiler.foreign.launch import Launch, in_image
+from compiler.diagnostics import Diagnostic, Severity
+from compiler.foreign.files import Mount, loaded
+from compiler.foreign.launch import Launch, in_image, mount_of
 from compiler.foreign.shell import Shell
-from compiler.foreign.source import Piece, Source, Word
+from compiler.foreign.source import Piece, Source, Span, Word
+from compiler.foreign.variables import env_file_values, filled
 from compiler.foreign.yaml_tree import Tree
 
-_VARIABLE = re.compile(
-    r"\$(?:(?P<escaped>\$)|(?P<named>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?:(?P<how>:?[-+?])(?P<other>[^{}]*))?\})"
-)
+_IMAGE_OF_VLLM = re.compile(r"vllm", re.IGNORECASE)
 
 
 def is_compose(tree: Tree) -> bool:
@@ -21,34 +23,120 @@ def is_compose(tree: Tree) -> bool:
     return services is not None and services.is_mapping
 
 
-def compose_launches(source: Source, tree: Tree) -> list[Launch]:
-    """Each service that starts an engine."""
+def compose_launches(source: Source, tree: Tree, folder: Path) -> tuple[list[Launch], list[Diagnostic]]:
+    """Each service that starts an engine, and what is wrong with those as Compose reads them. `folder` has `.env` and the env files."""
+    reader = _Reader(source, folder)
     services = tree.get("services")
-    found = [_service(source, name, service) for name, _, service in services.items()] if services is not None else []
-    return [launch for launch in found if launch is not None]
+    for name, key, service in services.items() if services is not None else []:
+        reader.read(name, key, service)
+    return reader.launches, reader.problems
 
 
-def _service(source: Source, name: str, service: Tree) -> Launch | None:
-    image = service.get("image")
-    word = _filled(image) if image is not None and image.text is not None else None
-    entrypoint, command = _words(source, service.get("entrypoint")), _words(source, service.get("command"))
-    launch = in_image(source, word, entrypoint, command, _environment(service.get("environment")), name)
-    return dataclasses.replace(launch, gpus=_gpus(service)) if launch is not None else None
+class _Reader:
+    """Reads services one after another."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        self.source, self.folder = source, folder
+        self.launches: list[Launch] = []
+        self.problems: list[Diagnostic] = []
+        self.required: dict[str, tuple[str, Span]] = {}
+        text, _ = loaded(folder / ".env")
+        self.values = {name: word.text for name, word in env_file_values(text.text, {}, Span(0, 1)).items() if not word.unknown}
+
+    def read(self, name: str, key: Tree, service: Tree) -> None:
+        """One service: a launch, or nothing."""
+        self.required = {}
+        image = service.get("image")
+        word = self._filled(image) if image is not None and image.text is not None else None
+        entrypoint, command = self._words(service.get("entrypoint")), self._words(service.get("command"))
+        mine: list[Diagnostic] = []
+        env = {**self._env_files(service.get("env_file"), mine), **self._environment(service.get("environment"))}
+        launch = in_image(self.source, word, entrypoint, command, env, name)
+        if launch is None:
+            if word is not None and entrypoint and _IMAGE_OF_VLLM.search(word.text):
+                what = f"service `{name}` has an image of vLLM and starts `{' '.join(w.text for w in entrypoint)[:60]}`, which is not read here"
+                self._problem("CMD003", what, "Nothing in it can be judged.", "Give the script that it runs with --file.", entrypoint[0].span)
+            return
+        mounts = [mount for item in _elements(service.get("volumes")) if (mount := self._mount(item)) is not None]
+        self.launches.append(dataclasses.replace(launch, gpus=_gpus(service), mounts=tuple(mounts)))
+        self.problems += mine
+        if service.get("extends") is not None:
+            what = f"what service `{name}` extends is not read"
+            self._problem("CMD005", what, "Options that come from there are not judged.", "Give what `docker compose config` prints.", key.span)
+        for variable, (said, span) in self.required.items():
+            what = f"`{variable}` must be set, or Compose refuses the file" + (f": {said}" if said else "")
+            self._problem("CMD005", what, "What depends on it is not judged.", f"Write it into {self.folder.as_posix()}/.env to have it judged.", span)
+
+    def _problem(self, code: str, what: str, why: str, fix: str, span: Span) -> None:
+        self.problems.append(self.source.finding(code, Severity.WARNING, what, why, fix, span))
+
+    def _filled(self, tree: Tree) -> Word:
+        found = filled(tree.piece(), tree.span, self.values)
+        for name, said in found.required.items():
+            self.required.setdefault(name, (said, tree.span))
+        return found.word
+
+    def _words(self, tree: Tree | None) -> list[Word]:
+        """A command as a list, or as text that is cut as a shell cuts it."""
+        if tree is None:
+            return []
+        if tree.is_list:
+            return [self._filled(item) for item in tree.elements() if item.text is not None]
+        if tree.text is None:
+            return []
+        word = self._filled(tree)
+        # Compose fills variables in before it cuts words, so a dollar that is left means itself to the cutting, and to a shell inside.
+        shell = Shell(self.source, Piece(word.text.replace("$", "\x00"), word.piece.offsets))
+        words = [_with_dollars(inner, word.unknown) for command in shell.commands() for inner in command]
+        return words if not shell.problems else []
+
+    def _environment(self, tree: Tree | None) -> dict[str, Word]:
+        """`environment` as a mapping or as a list of NAME=value; a name alone is passed through from `.env` or wherever Compose runs."""
+        env: dict[str, Word] = {}
+        if tree is None:
+            return env
+        for name, key, value in tree.items():
+            env[name] = self._filled(value) if value.text is not None else self._passed(name, key)
+        for item in tree.elements():
+            word = self._filled(item)
+            name, equals, _ = word.text.partition("=")
+            env[name] = word.cut(len(name) + 1) if equals else self._passed(name, item)
+        return env
+
+    def _passed(self, name: str, tree: Tree) -> Word:
+        word = Word(tree.piece(), tree.span, (name,))
+        return word if name not in self.values else Word(Piece(self.values[name], (tree.span.start,) * len(self.values[name])), tree.span)
+
+    def _env_files(self, tree: Tree | None, problems: list[Diagnostic]) -> dict[str, Word]:
+        """Variables of `env_file`: a name, a list of names, or of mappings with `path` and `required`."""
+        env: dict[str, Word] = {}
+        for item in [] if tree is None else tree.elements() or [tree]:
+            path = item.get("path") if item.is_mapping else item
+            if path is None or path.text is None:
+                continue
+            name = self._filled(path)
+            text, problem = loaded(self.folder / name.text)
+            if problem is None:
+                env |= env_file_values(text.text, {**self.values, **{n: w.text for n, w in env.items() if not w.unknown}}, path.span)
+                continue
+            required = item.get("required") if item.is_mapping else None
+            if required is None or required.text != "false":
+                fix = "Put it where the Compose file looks for it, to have it judged."
+                problems.append(self.source.finding("CMD005", Severity.WARNING, f"`{name.text}` is not read: {problem.what}", "Variables that it sets are not judged.", fix, path.span))
+        return env
+
+    def _mount(self, item: Tree) -> Mount | None:
+        """A mount of a file or a folder beside the Compose file, short or long; None for a named volume."""
+        if item.is_mapping:
+            kind, origin, target = (item.get(key) for key in ("type", "source", "target"))
+            if kind is None or kind.text != "bind" or origin is None or target is None or target.text is None:
+                return None
+            return Mount(self._filled(target).text, self._filled(origin).text)
+        return mount_of(self._filled(item).text)
 
 
-def _words(source: Source, tree: Tree | None) -> list[Word]:
-    """A command as a list, or as text that is cut as a shell cuts it."""
-    if tree is None:
-        return []
-    if tree.is_list:
-        return [_filled(item) for item in tree.elements() if item.text is not None]
-    if tree.text is None:
-        return []
-    filled = _filled(tree)
-    # Compose fills variables in before it cuts words, so a dollar that is left means itself to the cutting, and to a shell inside.
-    shell = Shell(source, Piece(filled.text.replace("$", "\x00"), filled.piece.offsets))
-    words = [_with_dollars(word, filled.unknown) for command in shell.commands() for word in command]
-    return words if not shell.problems else []
+def _elements(tree: Tree | None) -> list[Tree]:
+    return tree.elements() if tree is not None else []
 
 
 def _with_dollars(word: Word, unknown: tuple[str, ...]) -> Word:
@@ -56,54 +144,10 @@ def _with_dollars(word: Word, unknown: tuple[str, ...]) -> Word:
     return Word(Piece(text, word.piece.offsets), word.span, tuple(name for name in unknown if f"${{{name}}}" in text))
 
 
-def _environment(tree: Tree | None) -> dict[str, Word]:
-    """`environment` as a mapping or as a list of NAME=value; a name alone is passed through from wherever Compose runs."""
-    env: dict[str, Word] = {}
-    if tree is None:
-        return env
-    for name, key, value in tree.items():
-        env[name] = _filled(value) if value.text is not None else dataclasses.replace(_filled(key), unknown=(name,))
-    for item in tree.elements():
-        word = _filled(item)
-        name, equals, _ = word.text.partition("=")
-        env[name] = word.cut(len(name) + 1) if equals else dataclasses.replace(word, unknown=(name,))
-    return env
-
-
-def _filled(tree: Tree) -> Word:
-    """A scalar with `$$`, `$X` and `${X:-y}` read as Compose reads them; a variable without a value stays and is named."""
-    piece = tree.piece()
-    chars: list[str] = []
-    offsets: list[int] = []
-    unknown: list[str] = []
-    at = 0
-    for match in _VARIABLE.finditer(piece.text):
-        chars += piece.text[at : match.start()]
-        offsets += piece.offsets[at : match.start()]
-        text, places = _value(match, piece)
-        chars += text
-        offsets += places
-        if not match["escaped"] and match["how"] not in (":-", "-"):
-            unknown.append(match["named"] or match["braced"])
-        at = match.end()
-    filled = Piece("".join([*chars, *piece.text[at:]]), (*offsets, *piece.offsets[at:]))
-    return Word(filled, tree.span, tuple(unknown))
-
-
-def _value(match: re.Match[str], piece: Piece) -> tuple[str, tuple[int, ...]]:
-    if match["escaped"]:
-        return "$", piece.offsets[match.start() : match.start() + 1]
-    if match["how"] in (":-", "-"):
-        start, end = match.span("other")
-        return match["other"], piece.offsets[start:end]
-    text = f"${{{match['named'] or match['braced']}}}"
-    return text, (piece.offsets[match.start()],) * len(text)
-
-
 def _gpus(service: Tree) -> int | None:
     """The GPUs that the service reserves, where it says a number."""
-    devices = service.get("deploy", "resources", "reservations", "devices")
-    for device in devices.elements() if devices is not None else []:
+    devices = [*_elements(service.get("gpus")), *_elements(service.get("deploy", "resources", "reservations", "devices"))]
+    for device in devices:
         count, ids = device.get("count"), device.get("device_ids")
         if count is not None and (count.text or "").isdigit():
             return int(count.text or 0)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, Place, Position, Severity
+from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.source import Span, hidden
 from compiler.foreign.specs import Described, engine_defaults
 from compiler.foreign.veil import MissingFact, PartlyKnown, Veil
@@ -163,15 +163,11 @@ def _veiled_plan(d: Described, plan: Plan) -> Plan:
 
 def _diagnostic(rule: Rule, hit: Hit, d: Described) -> Diagnostic:
     """A hit in the text that the user gave. What an engine serves without a word is no error where nobody said that agents use it."""
-    place, position = Place(d.launch.source.path), _position(hit, d)
+    source, span = d.launch.source, _span(hit.place.route, hit.on_key, d)
     severity = hit.severity or rule.severity
     softened = Severity.WARNING if rule.served and severity is Severity.ERROR else severity
     what, why, fix = (in_options(text, d.release.flags, d.arguments) for text in (hit.what, hit.why, hit.fix))
-    return Diagnostic(rule.code, softened, hidden(what), why, hidden(fix), place, position)
-
-
-def _position(hit: Hit, d: Described) -> Position:
-    return d.launch.source.position(_span(hit.place.route, hit.on_key, d))
+    return Diagnostic(rule.code, softened, hidden(what), why, hidden(fix), source.place(span), source.position(span))
 
 
 def _span(route: Iterable[str | int], on_key: bool, d: Described) -> Span:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from compiler.diagnostics import Diagnostic
+from compiler.foreign.files import Mount
 from compiler.foreign.shell import Scope, Shell
 from compiler.foreign.source import Piece, Source, Span, Word, texts, word_of
 
@@ -21,6 +22,7 @@ _ALONE = frozenset({
     "--publish-all", "--quiet", "--read-only", "--rm", "--sig-proxy", "--tty", "--use-api-socket", "--replace", "--no-hosts", "--tls-verify",
 })  # fmt: skip
 _ALONE_LETTERS = frozenset("dithPq")
+_OWN_OPTION = re.compile(r"--(gpu[-_]memory[-_]utilization|max[-_]model[-_]len)(=|$)")
 MAX_NESTING = 4  # Of a shell within a container within a shell.
 
 
@@ -29,7 +31,8 @@ class Launch:
     """One start of an engine as it was written.
 
     `words` are the engine's own arguments, the model among them; `name` is the service or container, empty for a plain
-    command; `span` is where to point when nothing better is known; `gpus` are those that it asks for, where it says so.
+    command; `span` is where to point when nothing better is known; `gpus` are those that it asks for, where it says so. `mounts` is
+    None outside of a container. Of a read option file, `configured` are the places of its keys, and `silent` its keys that are false.
     """
 
     source: Source
@@ -39,6 +42,9 @@ class Launch:
     name: str
     span: Span
     gpus: int | None = None
+    mounts: tuple[Mount, ...] | None = None
+    configured: frozenset[Span] = frozenset()
+    silent: tuple[Word, ...] = ()
 
 
 def launches_in(source: Source, piece: Piece, scope: Scope | None = None) -> tuple[list[Launch], list[Diagnostic]]:
@@ -99,10 +105,14 @@ def in_image(
     name: str,
     depth: int = 0,
 ) -> Launch | None:
-    """The start of an engine in a container. An image of vLLM without an entrypoint of its own runs `vllm serve`."""
+    """The start of an engine in a container. An image of vLLM without an entrypoint of its own runs `vllm serve`.
+
+    An image with another name, or whose name hangs on a variable, is one where its arguments are options that only vLLM has.
+    """
     words = [*entrypoint, *arguments]
     found = launch_of(source, words, exported=env, image=image, name=name, depth=depth + 1)
-    if found is not None or entrypoint or image is None or "vllm" not in image.text.lower():
+    is_ours = image is not None and ("vllm" in image.text.lower() or any(_OWN_OPTION.match(word.text) for word in arguments))
+    if found is not None or entrypoint or image is None or not is_ours:
         return found
     serves = [word_of(word, image.span) for word in ("vllm", "serve")]
     return launch_of(source, [*serves, *arguments], exported=env, image=image, name=name, depth=depth + 1)
@@ -139,6 +149,7 @@ def _container(source: Source, words: Sequence[Word], exported: Mapping[str, Wor
     env: dict[str, Word] = {}
     entrypoint: list[Word] = []
     gpus: int | None = None
+    mounts: list[Mount] = []
     i = 1
     while i < len(words) and words[i].text.startswith("-"):
         option, value, taken = _option(words, i)
@@ -153,10 +164,20 @@ def _container(source: Source, words: Sequence[Word], exported: Mapping[str, Wor
             name = name or value.text
         elif option == "--gpus" and value is not None and value.text.isdigit():
             gpus = int(value.text)
+        elif option in ("-v", "--volume") and value is not None and (mount := mount_of(value.text)) is not None:
+            mounts.append(mount)
     if i >= len(words):
         return None
     found = in_image(source, words[i], entrypoint, words[i + 1 :], env, name, depth)
-    return dataclasses.replace(found, gpus=gpus) if found is not None else None
+    return dataclasses.replace(found, gpus=gpus, mounts=tuple(mounts)) if found is not None else None
+
+
+def mount_of(text: str) -> Mount | None:
+    """A mount as `HOST:TARGET[:options]`; None for a named volume, which holds what nobody gave."""
+    host, colon, rest = text.partition(":")
+    host = re.sub(r"^(\$PWD|\$\{PWD\}|\$\(pwd\)|`pwd`)", ".", host)
+    is_path = host.startswith(("/", ".", "~"))
+    return Mount(rest.partition(":")[0], host) if colon and is_path and rest.startswith("/") else None
 
 
 def _option(words: Sequence[Word], i: int) -> tuple[str, Word | None, int]:

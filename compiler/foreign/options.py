@@ -135,7 +135,8 @@ class _Parser:
         if text is not None:  # A switch that is given a value is refused; some releases take true and false.
             value = {"true": True, "false": False}.get(text.text.lower(), text.text)
         flag = self.flags.flags.get(dest)
-        if dest in self.options and not (flag is not None and flag.kind == "append"):
+        overrides = dest in self.options and self.options[dest].key_span in self.launch.configured and word.span not in self.launch.configured
+        if dest in self.options and not overrides and not (flag is not None and flag.kind == "append"):
             what = f"`{_dashed(_split(word)[0])}` is given twice"
             self._problem(
                 "CMD008",
@@ -145,11 +146,11 @@ class _Parser:
                 "Keep one of them.",
                 word.span,
             )
-        elif dest in self.options and isinstance(value, tuple):
+        elif dest in self.options and not overrides and isinstance(value, tuple):
             value = (*self.options[dest].value, *value)
         unknown = tuple(name for w in values for name in w.unknown)
         span = (
-            Span(values[0].span.start, values[-1].span.end)
+            Span(values[0].span.start, values[-1].span.end, values[0].span.source)
             if values and values[0].span.start <= values[-1].span.end
             else values[0].span
             if values
@@ -159,7 +160,7 @@ class _Parser:
         if unknown:
             what = f"the value of `{dest}` is not known here: {', '.join(unknown)} is not set"
             self._problem(
-                "CMD005", Severity.WARNING, what, _WHY_UNKNOWN, "Write the value, or give the variable a default: ${X:-value}.", span
+                "CMD005", Severity.WARNING, what, _WHY_UNKNOWN, "Write the value, give the variable a default (${X:-value}), or set it in `.env` beside a Compose file.", span
             )
         return 1
 

@@ -1,22 +1,27 @@
-"""What the user gave to starts of an engine: a command, or a file that is a script, a Compose file or a manifest."""
+"""What the user gave to starts of an engine: a command, or files that are scripts, Compose files, manifests or values of a chart."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.compose import compose_launches, is_compose
-from compiler.foreign.kubernetes import is_kubernetes, kubernetes_launches
+from compiler.foreign.files import loaded
+from compiler.foreign.helm import is_stack_values, placeholder_finding, stack_launches, template_finding
+from compiler.foreign.kubernetes import ConfigMaps, config_maps, is_kubernetes, kubernetes_launches
 from compiler.foreign.launch import Launch, launches_in
+from compiler.foreign.option_file import with_option_file
 from compiler.foreign.source import Source, Span
-from compiler.foreign.yaml_tree import documents
+from compiler.foreign.yaml_tree import Tree, documents
 
-MAX_BYTES = 1 << 20  # A manifest is some pages; a megabyte is a wrong file.
 COMMAND = "--command"
+MAX_FILES = 500  # Of a folder: what people apply together is some dozen files.
 _YAML = frozenset({".yaml", ".yml"})
 _NONE = "no start of a vLLM engine in it: neither `vllm serve`, nor its server's module, nor a container of an image of vLLM"
+_OTHER = "YAML without `services`, without `apiVersion` and without `servingEngineSpec`: no Compose file, no Kubernetes manifest, no values of the vLLM production stack"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,82 +33,114 @@ class Read:
     problems: tuple[Diagnostic, ...]
 
 
+@dataclasses.dataclass(slots=True)
+class _File:
+    """One YAML file of those that were given: its documents, and what is wrong with it."""
+
+    source: Source
+    trees: list[Tree]
+    problems: list[Diagnostic]
+
+
 def read_command(text: str) -> Read:
-    """A command line as somebody would paste it, over as many lines as it takes."""
+    """A command line as somebody would paste it, over as many lines as it takes. Files that it names are looked for where it was typed."""
     source = Source(COMMAND, text)
     launches, problems = launches_in(source, source.whole())
-    return _read(source, launches, problems)
+    return _read(source, launches, problems, Path())
 
 
 def read_file(file: Path) -> Read:
-    """A file as what it is: YAML with services or containers, else shell text."""
-    source, problem = _loaded(file)
+    """A file as what it is, or all YAML files of a folder together: services, containers and models, else shell text."""
+    if file.is_dir():
+        return _folder(file)
+    source, problem = loaded(file)
     if problem is not None:
         return Read(source, (), (problem,))
     if file.suffix.lower() not in _YAML and not _looks_like_yaml(source.text):
         launches, problems = launches_in(source, source.whole())
-        return _read(source, launches, problems)
-    trees, problems = documents(source)
-    found: list[Launch] = []
-    for tree in trees:
-        found += compose_launches(source, tree) if is_compose(tree) else kubernetes_launches(source, tree) if is_kubernetes(tree) else []
-    if trees and not any(is_compose(tree) or is_kubernetes(tree) for tree in trees):
-        what = "YAML without `services` and without `apiVersion`: neither a Compose file nor a Kubernetes manifest"
-        problems = [
-            source.finding(
-                "CMD003",
-                Severity.ERROR,
-                what,
-                "Nothing in it can be judged.",
-                "Give the file that starts the engine, or the command with --command.",
-                Span(0, 1),
-            )
-        ]
-    return _read(source, found, problems)
+        return _read(source, launches, problems, file.parent)
+    given = _parsed(source)
+    launches = _launches(given, config_maps(given.trees), file.parent)
+    if given.trees and not any(is_compose(tree) or is_kubernetes(tree) or is_stack_values(tree) for tree in given.trees):
+        given.problems = [_nothing(source, _OTHER)]
+    if not launches and not given.problems and (unfilled := placeholder_finding(source)) is not None:
+        given.problems = [unfilled]
+    return _read(source, launches, given.problems, file.parent)
 
 
-def _read(source: Source, launches: list[Launch], problems: list[Diagnostic]) -> Read:
+def _folder(folder: Path) -> Read:
+    """Manifests that are applied together: a ConfigMap of one file counts for all. Files that start nothing say nothing."""
+    source = Source(folder.as_posix(), "")
+    try:
+        names = sorted(path for path in folder.iterdir() if path.suffix.lower() in _YAML)
+    except OSError as error:
+        what = f"it cannot be read: {error.strerror}"
+        return Read(source, (), (source.finding("CMD001", Severity.ERROR, what, "Nothing in it can be judged.", "Give a file.", Span(0, 1)),))
+    files, problems = [], []
+    for name in names[:MAX_FILES]:
+        text, problem = loaded(name)
+        files += [_parsed(text)] if problem is None else []
+        problems += [problem] if problem is not None else []
+    if len(names) > MAX_FILES:
+        what = f"{len(names):,} YAML files, of which the first {MAX_FILES} are read"
+        problems.append(source.finding("CMD001", Severity.WARNING, what, "What the others start is not judged.", "Give a smaller folder.", Span(0, 1)))
+    maps = config_maps(tree for file in files for tree in file.trees)
+    launches: list[Launch] = []
+    for file in files:
+        found = _launches(file, maps, folder)
+        problems += file.problems
+        for launch in found:
+            whole, more = with_option_file(launch, folder)
+            launches.append(whole)
+            problems += more
     if not launches and not any(d.is_error for d in problems):
-        fix = "Give the whole command, for instance: vllm serve ORG/MODEL --max-model-len 32768"
-        problems = [
-            *problems,
-            source.finding(
-                "CMD003", Severity.ERROR, _NONE, "Nothing in it can be judged.", fix, Span(0, max(1, len(source.text.split("\n")[0])))
-            ),
-        ]
+        problems.append(_nothing(source, _NONE))
+    return Read(source, tuple(launches), tuple(problems))
+
+
+def _parsed(source: Source) -> _File:
+    template = template_finding(source)
+    if template is not None:
+        return _File(source, [], [template])
+    trees, problems = documents(source)
+    return _File(source, trees, [placeholder_finding(source) or problems[0], *problems[1:]] if problems else [])
+
+
+def _launches(file: _File, maps: ConfigMaps, folder: Path) -> list[Launch]:
+    """Starts in one file; what is wrong with them is added to the file's problems."""
+    launches: list[Launch] = []
+    for tree in file.trees:
+        if is_compose(tree):
+            found, problems = compose_launches(file.source, tree, folder)
+        elif is_kubernetes(tree):
+            found, problems = kubernetes_launches(file.source, tree, maps)
+        elif is_stack_values(tree):
+            found, problems = stack_launches(file.source, tree)
+        else:
+            continue
+        launches += found
+        file.problems += problems
+    return launches
+
+
+def _read(source: Source, launches: Iterable[Launch], problems: list[Diagnostic], folder: Path) -> Read:
+    """The launches with the option files that they name, where nothing is wrong that would make every word doubtful."""
     # After an open quote nobody knows which words belong to which option.
-    is_whole = not any(d.is_error for d in problems)
-    return Read(source, tuple(launches) if is_whole else (), tuple(problems))
+    doubtful = any(d.is_error and d.code != "CMD010" for d in problems)
+    found: list[Launch] = []
+    for launch in [] if doubtful else launches:
+        whole, more = with_option_file(launch, folder)
+        found.append(whole)
+        problems = [*problems, *more]
+    if not found and not doubtful:
+        problems = [*problems, _nothing(source, _NONE)]
+    return Read(source, tuple(found), tuple(problems))
+
+
+def _nothing(source: Source, what: str) -> Diagnostic:
+    fix = "Give the file that starts the engine, or the whole command with --command, for instance: vllm serve ORG/MODEL --max-model-len 32768"
+    return source.finding("CMD003", Severity.ERROR, what, "Nothing in it can be judged.", fix, Span(0, max(1, len(source.text.split("\n")[0]))))
 
 
 def _looks_like_yaml(text: str) -> bool:
-    return re.search(r"^(services|apiVersion):", text, re.MULTILINE) is not None
-
-
-def _loaded(file: Path) -> tuple[Source, Diagnostic | None]:
-    """The text of a file with plain line breaks, or why there is none."""
-    empty = Source(file.as_posix(), "")
-
-    def refused(what: str) -> tuple[Source, Diagnostic]:
-        return empty, dataclasses.replace(
-            empty.finding(
-                "CMD001",
-                Severity.ERROR,
-                what,
-                "Nothing in it can be judged.",
-                "Give a script, a Compose file or a Kubernetes manifest, as UTF-8 text.",
-                Span(0, 1),
-            ),
-            position=None,
-        )
-
-    try:
-        if not file.is_file():
-            return refused("it is not a file" if file.exists() else "it does not exist")
-        if file.stat().st_size > MAX_BYTES:
-            return refused(f"it has {file.stat().st_size:,} bytes, and at most {MAX_BYTES:,} are read")
-        return Source(file.as_posix(), file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")), None
-    except UnicodeDecodeError:
-        return refused("it is not UTF-8 text")
-    except OSError as error:
-        return refused(f"it cannot be read: {error.strerror}")
+    return re.search(r"^(services|apiVersion|servingEngineSpec):", text, re.MULTILINE) is not None

@@ -16,10 +16,11 @@ MASK = "•"  # What is shown in place of each character of a secret.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    """From one offset of a source to another, the second one excluded."""
+    """From one offset of a source to another, the second one excluded. `source` is there for another one than what was given."""
 
     start: int
     end: int
+    source: Source | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Word:
     def cut(self, start: int, end: int | None = None) -> Word:
         """A part of the word; it stands where its characters do, or, when it has none, where the word does."""
         piece = self.piece.cut(start, end)
-        return Word(piece, piece.span() if piece.offsets else self.span, self.unknown)
+        span = dataclasses.replace(piece.span(), source=self.span.source) if piece.offsets else self.span
+        return Word(piece, span, self.unknown)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +71,9 @@ class Source:
         return Piece(self.text, tuple(range(len(self.text))))
 
     def position(self, span: Span) -> Position:
-        """Line and column of a span, and its line without secrets."""
+        """Line and column of a span in its own source, and its line without secrets."""
+        if span.source is not None and span.source is not self:
+            return span.source.position(dataclasses.replace(span, source=None))
         before = self.text[: span.start]
         line, start = before.count("\n") + 1, before.rfind("\n") + 1
         shown = _LINE.match(self.text, start)
@@ -79,7 +83,11 @@ class Source:
 
     def finding(self, code: str, severity: Severity, what: str, why: str, fix: str, span: Span) -> Diagnostic:
         """A finding at a span."""
-        return Diagnostic(code, severity, hidden(what), why, hidden(fix), Place(self.path), self.position(span))
+        return Diagnostic(code, severity, hidden(what), why, hidden(fix), self.place(span), self.position(span))
+
+    def place(self, span: Span) -> Place:
+        """The file that a span stands in."""
+        return Place((span.source or self).path)
 
 
 @functools.lru_cache(maxsize=8)  # Each position in a file asks for the same text.

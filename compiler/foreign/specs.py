@@ -16,9 +16,10 @@ from typing import Any
 from compiler.diagnostics import Diagnostic, Place, Severity
 from compiler.foreign.launch import Launch
 from compiler.foreign.options import Arguments, arguments
+from compiler.foreign.source import Word
 from compiler.load import SpecStore, logical
 from compiler.schema import EngineSettings, EngineSpec, HardwareSpec, ModelSpec, ProfileSpec
-from compiler.schema.flags import FlagTable
+from compiler.schema.flags import Flag, FlagTable
 from compiler.schema.lock import LockSpec
 from compiler.schema.specset import SpecSet
 
@@ -33,6 +34,8 @@ _SILENT = (
     "async_scheduling", "enable_auto_tool_choice", "enable_prompt_tokens_details", "host", "limit_mm_per_prompt", "mamba_cache_mode", "port",
     "reasoning_parser", "revision", "served_model_name", "tokenizer", "tokenizer_revision", "tool_call_parser",
 )  # fmt: skip
+# Variables by which the engine or its libraries decide; a token or a folder from outside is as it should be.
+_DECIDING = ("VLLM_ATTENTION_", "VLLM_USE_", "VLLM_KV_", "VLLM_CPU_", "VLLM_ALLOW_", "VLLM_MARLIN_", "VLLM_FLASHINFER_", "NCCL_", "PYTORCH_", "CUDA_VISIBLE_DEVICES")
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 MOST_GPUS = 1024  # More than any single start of an engine spans; beyond it the number is a slip.
 _STUB_MODEL = {
@@ -183,7 +186,7 @@ def _specset(launch: Launch, read: Arguments, release: Release, store: SpecStore
 
 
 def _problems(launch: Launch, read: Arguments, release: Release) -> list[Diagnostic]:
-    """What can be said before any rule looks: no model, an option file that nobody can see."""
+    """What can be said before any rule looks: no model, an option file's keys without effect, variables of the engine's from outside."""
     found = []
     if read.model is None:
         why = "The engine then serves its own small default model, or refuses."
@@ -192,19 +195,23 @@ def _problems(launch: Launch, read: Arguments, release: Release) -> list[Diagnos
                 "CMD004", Severity.WARNING, "no model is named", why, "Name it after `serve`, as ORG/MODEL or as a folder.", launch.span
             )
         )
-    config = read.options.get("config")
-    if config is not None:
-        found.append(
-            launch.source.finding(
-                "CMD005",
-                Severity.WARNING,
-                f"options in `{config.value}` are not read",
-                "What stands there is not judged.",
-                "Write them on the command line to have them judged.",
-                config.span,
-            )
-        )
+    for key in launch.silent:
+        flag = release.flags.flags.get(release.flags.by_option.get(key.text.replace("_", "-"), ""))
+        if flag is not None and flag.default is not False:
+            found.append(_silent(launch, flag, key))
+    for name, word in launch.env.items():
+        if word.unknown and name.startswith(_DECIDING):
+            what = f"the value of {name} comes from outside: {', '.join(word.unknown)} is not given"
+            fix = "Write the value to have it judged."
+            found.append(launch.source.finding("CMD005", Severity.WARNING, what, "What depends on it is not judged.", fix, word.span))
     return found
+
+
+def _silent(launch: Launch, flag: Flag, key: Word) -> Diagnostic:
+    """An option file's `false`, which the engine leaves out, for an option that is not off by itself."""
+    other = f"write `{flag.negative.lstrip('-')}: true`" if flag.negative else "no option of the release switches it off"
+    why = "The engine leaves out what is false in an option file, and then decides by itself."
+    return launch.source.finding("CMD010", Severity.WARNING, f"`{key.text.lstrip('-')}: false` has no effect", why, f"To switch it off, {other}.", key.span)
 
 
 def _engines(store: SpecStore) -> dict[str, EngineSpec]:

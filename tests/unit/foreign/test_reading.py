@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compiler.foreign.files import MAX_BYTES
 from compiler.foreign.launch import Launch
-from compiler.foreign.reading import MAX_BYTES, Read, read_command, read_file
+from compiler.foreign.reading import Read, read_command, read_file
 from compiler.foreign.source import texts
 
 COMPOSE = """\
@@ -142,7 +143,7 @@ def test_a_script_with_an_array_and_windows_line_breaks(tmp_path: Path) -> None:
         ("a.yaml", "services:\n\t- a\n", "CMD001"),
         ("a.yaml", "a: " + "[" * 500, "CMD001"),
         ("a.yaml", "services: {a: {image: vllm/vllm-openai, command: 5}, b: 3, c: [1], d: null, e: {environment: [1, {a: 2}], command: {a: b}}}", ""),
-        ("a.yaml", "apiVersion: v1\nkind: Pod\nspec: {containers: [1, {image: vllm/vllm-openai, args: x, env: [1, {name: a}]}]}", ""),
+        ("a.yaml", "apiVersion: v1\nkind: Pod\nspec: {containers: [1, {image: vllm/vllm-openai, args: x, env: [1, {name: a}]}]}", "CMD010"),
         ("a.sh", "echo hello\n", "CMD003"),
         ("a.sh", "vllm serve 'x\n", "CMD002"),
         ("a.sh", "x" * (MAX_BYTES + 1), "CMD001"),
@@ -154,7 +155,7 @@ def test_bad_files_are_findings(tmp_path: Path, name: str, text: str, code: str)
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary.sh").write_bytes(b"\xff\xfe\x00")
-    for path in (tmp_path / "none.sh", tmp_path, tmp_path / "binary.sh"):
+    for path in (tmp_path / "none.sh", Path("/dev/null"), tmp_path / "binary.sh"):
         (problem,) = read_file(path).problems
         assert problem.code == "CMD001"
 
