@@ -30,6 +30,8 @@ CODES: dict[str, tuple[str, str]] = {
     "CMD007": ("An option in a command has no value, or a number that the engine does not read: it refuses its whole command line.", "Write its value after it."),
     "CMD008": ("An option stands twice in a command; the last one counts.", "Keep one of them."),
     "CMD009": ("`podwright import` could not take something over, or had to leave a stub.", "The message says what a person must decide."),
+    "CMD010": ("Something is written in a form that nothing reads: an option file named as `--config=FILE`, `false` in an option file for an option that is not off by itself, `args` as text in a manifest, a key of chart values that the chart does not know.", "The message says how it is written."),
+    "CMD011": ("A template, of Helm or of another program, that is still to be filled in.", "Run `helm template`, or let that program write its output, and give that."),
     "CKP001": ("A JSON file of a checkpoint cannot be read: missing, not JSON, NaN or an infinity in it, or not an object.", "Download it again; the message says the line."),
     "CKP002": ("A checkpoint's config lacks a key that a plan needs.", "The message names a key that looks like a new name of it; else write the spec by hand."),
     "CKP003": ("A value in a checkpoint's config is no number that can be, or contradicts another.", "Get the file from its publisher again."),
