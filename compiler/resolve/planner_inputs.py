@@ -24,7 +24,7 @@ from compiler.resolve.memory import (
     Weights,
     memory_plan,
 )
-from compiler.resolve.memory.inputs import MambaMode
+from compiler.resolve.memory.inputs import MambaMode, own_draft
 from compiler.resolve.settings import Settings
 from compiler.schema import ModelSpec
 from compiler.schema.model import AttentionLayers, GatedDeltaLayers, KimiDeltaLayers, LatentLayers, MambaLayers
@@ -166,8 +166,7 @@ def _speculation(specs: SpecSet, settings: Settings) -> Speculation | None:
             return Speculation(method, tokens)
         return Speculation(method, tokens, tuple(_group(layers) for layers in draft.kv), draft.loaded or 0)
     layers = specs.model.mtp.layers if specs.model.mtp else 1
-    full = next((group for group in specs.model.architecture.kv if group.kind in ("full", "mla", "mla-ds")), None)
-    groups = (dataclasses.replace(_group(full), layers=layers),) if full is not None else ()
+    groups = own_draft(tuple(_group(group) for group in specs.model.architecture.kv), layers)
     return Speculation(method, tokens, groups, specs.model.weights.mtp or 0)
 
 

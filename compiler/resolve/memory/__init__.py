@@ -11,7 +11,7 @@ from math import fsum
 from compiler.plan.memory import GIB, Calibration, Interval, MemoryPart, MemoryPlan
 from compiler.resolve.memory.budget import Budget, memory_budget
 from compiler.resolve.memory.calibration import MeasuredStart, calibrated
-from compiler.resolve.memory.groups import CacheLayout, cache_layout
+from compiler.resolve.memory.groups import cache_layout
 from compiler.resolve.memory.inputs import (
     CardMemory,
     LayerGroup,
@@ -23,6 +23,7 @@ from compiler.resolve.memory.inputs import (
     StateDims,
     Weights,
 )
+from compiler.resolve.memory.layout import CacheLayout
 from compiler.resolve.memory.overhead import context_gib
 from compiler.resolve.memory.verdict import Sizing, judge
 

@@ -5,18 +5,19 @@ Every field that has a default may be left out; the planner then widens its inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from compiler.resolve.memory import releases
 from compiler.resolve.memory.releases import Release, parsed_release
 
-LayerKind = Literal["full", "sliding", "chunked", "mla", "mla_ds", "gdn", "mamba2", "kda"]
+LayerKind = Literal["full", "sliding", "chunked", "mla", "mla_ds", "compressed", "indexer", "ring", "gdn", "mamba2", "kda", "conv"]
 MambaMode = Literal["none", "align", "all"]
 Runner = Literal["V1", "V2"]
 
-STATE_KINDS = frozenset({"gdn", "mamba2", "kda"})
+STATE_KINDS = frozenset({"gdn", "mamba2", "kda", "conv"})
 MLA_KINDS = frozenset({"mla", "mla_ds"})
+FULL_KINDS = MLA_KINDS | {"full", "indexer"}
 MIB = 1 << 20
 LARGE_BATCH = 8192
 
@@ -54,10 +55,11 @@ class CardMemory:
 
 @dataclass(frozen=True, slots=True)
 class StateDims:
-    """Sizes of one state layer (GDN, Mamba2 or KDA), before tensor parallelism.
+    """Sizes of one state layer (GDN, Mamba2, KDA or a short convolution), before tensor parallelism.
 
     ``v_heads`` x ``v_dim`` is the inner width. ``k_dim`` is the key width of a GDN or KDA head and the state
-    size (``d_state``) of a Mamba2 head; ``groups`` (Mamba2) and ``chunk`` (mode ``all``) are Mamba2's.
+    size (``d_state``) of a Mamba2 head, 0 for a convolution alone; ``groups`` (Mamba2) and ``chunk`` (mode ``all``) are
+    Mamba2's. ``is_replicated``: every rank keeps the whole of it.
     """
 
     v_heads: int
@@ -68,6 +70,7 @@ class StateDims:
     conv_kernel: int = 4
     chunk: int = 256
     ssm_dtype: str = "float32"
+    is_replicated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,10 @@ class LayerGroup:
     """``layers`` layers of one kind and one shape, counted over the whole model.
 
     Attention kinds read ``kv_heads``, ``head_dim_k``, ``head_dim_v`` (same as K when 0) and, if sliding or
-    chunked, ``window``; MLA kinds read ``kv_lora_rank`` and ``rope_dim``; state kinds read ``state``.
+    chunked, ``window``; MLA kinds read ``kv_lora_rank`` and ``rope_dim``; state kinds read ``state``. An ``indexer`` keeps one
+    key of ``head_dim_k`` for every ``ratio`` tokens, beside the attention of its layers. A ``compressed`` layer (DeepSeek-V4) keeps a
+    window of latents of ``head_dim_k`` and, where ``ratio`` is not 0, one latent for every ``ratio`` tokens, with keys of ``index_dim``
+    where it has an indexer; ratios 1 and 2 are those of V4.1. A ``ring`` is what these keep of a group that is not full yet.
     ``kv_dtype`` overrides the cache dtype for these layers, as a list of skipped layers does.
     """
 
@@ -89,6 +95,8 @@ class LayerGroup:
     rope_dim: int = 0
     state: StateDims | None = None
     kv_dtype: str | None = None
+    ratio: int = 0
+    index_dim: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a group that lacks the sizes of its kind with ``ValueError``."""
@@ -98,9 +106,11 @@ class LayerGroup:
             known = self.state is not None
         elif self.kind in MLA_KINDS:
             known = self.kv_lora_rank > 0
+        elif self.kind in ("compressed", "indexer", "ring"):
+            known = self.head_dim_k > 0
         else:
             known = self.kv_heads > 0 and self.head_dim_k > 0
-        if not known or (self.kind in ("sliding", "chunked") and self.window <= 0):
+        if not known or (self.kind in ("sliding", "chunked", "compressed") and self.window <= 0):
             raise ValueError(f"a {self.kind} group lacks the sizes of its kind")
 
 
@@ -130,6 +140,17 @@ class Speculation:
     tokens: int
     groups: tuple[LayerGroup, ...] = ()
     weights_bytes: int = 0
+
+
+def own_draft(groups: tuple[LayerGroup, ...], layers: int) -> tuple[LayerGroup, ...]:
+    """What ``layers`` layers of the model's own MTP head keep: the first kind of attention with its indexer; DeepSeek-V4's keep a
+    window alone. Empty without attention."""
+    first = next((group for group in groups if group.kind in ("full", "mla", "mla_ds", "compressed")), None)
+    if first is None:
+        return ()
+    if first.kind == "compressed":
+        return (replace(first, layers=layers, ratio=0, index_dim=0),)
+    return tuple(replace(group, layers=layers) for group in (first, next((g for g in groups if g.kind == "indexer"), None)) if group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,11 @@ def latent_rows(inputs: MemoryInputs) -> int:
 def _latent_workspace_gib(inputs: MemoryInputs) -> Interval:
     """Expanded keys and values of MLA layers in the profile: rows * heads * (128 + 128) * 2 bytes, met within a
     megabyte at seven counts of sequences, and the layer's own rows, 9 to 14 bytes a token and hidden unit."""
+    indexed = next((group for group in inputs.groups if group.kind in ("indexer", "compressed") and (group.ratio or group.kind == "indexer")), None)
+    if indexed is not None:
+        # Sparse attention expands nothing; its indexer gathers keys of 40 windows, 132 bytes each, beside 512 MiB of scores.
+        gathered = 40 * inputs.max_model_len * 132 / max(1, indexed.ratio) / GIB
+        return Interval(0.25, gathered + 0.5, 1.5 * gathered + 2.0)
     if not inputs.is_mla or inputs.release < (0, 21, 0):
         return Interval(0.0, 0.0, 0.0)
     heads, hidden = inputs.shape.heads or USUAL_LATENT_HEADS, inputs.shape.hidden or USUAL_HIDDEN

@@ -37,10 +37,18 @@ def token_bytes(group: LayerGroup, dtype: str, tp: int, auto_bytes: int = 2) -> 
         raise ValueError(f"unknown cache dtype {name!r}")
     if group.kind in MLA_KINDS:
         return _mla_bytes(group, name, auto_bytes)
+    if group.kind == "indexer":
+        return index_bytes(group.head_dim_k, group.kv_dtype)
     if group.kv_heads <= 0:
         raise ValueError(f"a {group.kind} layer has no bytes per token")
     heads = heads_per_rank(group.kv_heads, tp)
     return heads * _head_bytes(group.head_dim_k, group.head_dim_v or group.head_dim_k, name, auto_bytes)
+
+
+def index_bytes(width: int, dtype: str | None) -> int:
+    """Bytes of one key of an indexer: 8 bits a number and a scale of 4 bytes for every 128, whatever the cache dtype; 16 bits
+    where the layer says so (``deepseek_v2.py: Indexer``, ``qsa_cache.py: QSACompressedKeyCache``)."""
+    return 2 * width if dtype in SIXTEEN_BIT else width + 4 * ceil(width / 128)
 
 
 def is_turboquant(dtype: str) -> bool:

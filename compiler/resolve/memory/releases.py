@@ -73,3 +73,7 @@ DEFAULT_RUNNER = Law("old", (((0, 25, 0), "dense"), ((0, 26, 0), "dense-and-late
 V2_CHARGES_GRAPHS = Law(False, (((0, 29, 0), True),))
 # The older runner does so unasked.
 V1_CHARGES_GRAPHS = Law(False, (((0, 20, 0), True),))
+# Mixed caches in one slab (DeepSeek-V4): a block holds whole tuples of page sizes; the most pages of each size; the widest group.
+PACKED_BLOCK = Law("tuples", (((0, 23, 0), "slots"), ((0, 27, 0), "widest")))
+# The start-up check counts a whole tuple for each block of such a cache; a block's own bytes after.
+PACKED_CHECK = Law("tuples", (((0, 29, 0), "widest"),))

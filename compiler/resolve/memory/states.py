@@ -28,6 +28,7 @@ def state_bytes(group: LayerGroup, tp: int, spec_tokens: int = 0, dtype: str | N
     # KDA keeps its recurrent state in float32 whatever is asked (0.33 also takes bfloat16, when asked).
     width = 4 if group.kind == "kda" else SSM_BYTES[name]
     rows = dims.conv_kernel - 1 + spec_tokens
+    tp = 1 if dims.is_replicated else tp
     conv = ceil(_conv_width(group.kind, dims, tp) / tp) * rows * CONV_BYTES
     return conv + ceil(dims.v_heads / tp) * dims.v_dim * dims.k_dim * width
 
@@ -54,6 +55,8 @@ def state_blocks(mode: MambaMode, length: int, block: int, extra: int) -> int:
 def _conv_width(kind: str, dims: StateDims, tp: int) -> int:
     """Channels of the convolution over all ranks; Mamba2 groups that do not divide are raised to ``tp``."""
     inner = dims.v_heads * dims.v_dim
+    if kind == "conv":
+        return inner
     if kind == "mamba2":
         groups = dims.groups if dims.groups % tp == 0 else max(dims.groups, tp)
         return inner + 2 * groups * dims.k_dim

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from compiler.plan.memory import GIB, Calibration, Interval, MemoryWarning, Verdict
 from compiler.resolve.memory.adapters import lora_gib
 from compiler.resolve.memory.budget import Budget
-from compiler.resolve.memory.groups import CacheLayout
 from compiler.resolve.memory.inputs import MeasuredKV, MemoryInputs
+from compiler.resolve.memory.layout import CacheLayout
 from compiler.resolve.memory.overhead import cold_start_gib, context_gib, encoder_runs
 
 LARGE_CARD_MARGIN_GIB = 2.0  # up to 1.95 GiB beyond the share was held on an H200 after a start

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compiler.resolve.memory import CardMemory, LayerGroup, MemoryInputs, Speculation, StateDims, Weights, cache_layout
-from compiler.resolve.memory.groups import exports_gdn_checkpoints
+from compiler.resolve.memory.blocks import exports_gdn_checkpoints
 from tests.integration.parts import ENGINE_TOOLS, engine_absent, engine_parts, json_lines
 
 pytestmark = pytest.mark.real_engine

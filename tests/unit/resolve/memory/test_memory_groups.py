@@ -9,7 +9,8 @@ import pytest
 
 from compiler.plan.memory import GIB
 from compiler.resolve.memory import CardMemory, LayerGroup, MeasuredKV, MemoryInputs, Speculation, StateDims, Weights, cache_layout
-from compiler.resolve.memory.groups import inflight_tokens, layers_per_group
+from compiler.resolve.memory.blocks import inflight_tokens
+from compiler.resolve.memory.groups import layers_per_group
 
 GEMMA = (LayerGroup("full", 10, 4, 512), LayerGroup("sliding", 50, 16, 256, window=1024))
 GDN_27B = (LayerGroup("full", 16, 4, 256), LayerGroup("gdn", 48, state=StateDims(48, 128, 128, 16)))

@@ -20,7 +20,7 @@ from compiler.resolve.memory import (
     cache_layout,
     memory_plan,
 )
-from compiler.resolve.memory.groups import LONGEST
+from compiler.resolve.memory.layout import LONGEST
 from compiler.resolve.memory.pages import KNOWN_DTYPES
 
 HEADS = st.sampled_from([1, 2, 4, 8, 16])
