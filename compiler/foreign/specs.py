@@ -142,10 +142,24 @@ def engine_defaults(specs: SpecSet, flags: FlagTable, *, model_known: bool, hard
     values["gpu_memory_utilization"] = utilization if isinstance(utilization, float) else None
     gpu = specs.hardware.gpu
     is_large = gpu.vram_mib >= LARGE_CARD_MIB and "a100" not in gpu.name.lower()
-    values |= (WIDE if is_large else NARROW) if hardware_known and gpu.architecture != "cpu" else dict.fromkeys(WIDE)
+    is_known = hardware_known and gpu.architecture != "cpu"
+    values |= _batch_defaults(specs, WIDE if is_large else NARROW, model_known) if is_known else dict.fromkeys(WIDE)
     keeps_states = any(layers.kind in ("gdn", "mamba2", "kda") for layers in specs.model.architecture.kv)
     opts_in = keeps_states and "hybrid-prefix-cache-off-by-default" in specs.engine.limits
     values["enable_prefix_caching"] = (specs.model.architecture.prefix_caching and not opts_in) if model_known else None
+    return values
+
+
+def _batch_defaults(specs: SpecSet, usual: Mapping[str, int], model_known: bool) -> dict[str, int]:
+    """Step width and sequences where one of them is not given: the engine fits it to the other and to the window
+    (``engine/arg_utils.py: _set_default_max_num_seqs_and_batched_tokens_args``, the same in 0.26 to 0.33)."""
+    given = {name: choice.value for name, choice in specs.profile.engine_args.items()}
+    values, window = dict(usual), given.get("max_model_len", specs.model.context.native if model_known else None)
+    if given.get("enable_chunked_prefill") is False and isinstance(window, int):
+        values["max_num_batched_tokens"] = max(window, values["max_num_batched_tokens"])
+    width = given.get("max_num_batched_tokens", values["max_num_batched_tokens"])
+    if isinstance(width, int) and not isinstance(width, bool):
+        values["max_num_seqs"] = min(values["max_num_seqs"], width)
     return values
 
 

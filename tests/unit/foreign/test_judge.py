@@ -134,6 +134,20 @@ def test_more_gpus_than_the_spec_has_are_no_fault() -> None:
     assert "HWR005" in _codes("vllm serve ORG/M -tp 99999999999", "a40")  # A slip, and no set-up of cards.
 
 
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ("--max-num-batched-tokens 128", False),  # The engine then takes 128 sequences.
+        ("--max-num-batched-tokens 128 --max-num-seqs 256", True),
+        ("--no-enable-chunked-prefill", False),  # The engine then takes the whole window in a step.
+        ("--no-enable-chunked-prefill --max-num-batched-tokens 2048", True),
+    ],
+)
+def test_a_limit_that_nobody_gave_follows_the_one_that_is_given(options: str, refused: bool) -> None:
+    command = f"vllm serve cyankiwi/Qwen3-Coder-30B-A3B-Instruct-AWQ-4bit --max-model-len 32768 {options}"
+    assert ("CTX010" in _codes(command, "a40")) is refused
+
+
 def test_the_engines_own_defaults_are_judged_not_ours() -> None:
     command = "vllm serve philbert440/Qwen3.8-27B-W4A16-AWQ --reasoning-parser qwen3"
     assert "KVC011" in _codes(command, "a40")  # Hybrids keep prefixes only when told to.

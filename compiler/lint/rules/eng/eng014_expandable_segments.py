@@ -1,11 +1,12 @@
 """The allocator uses expandable segments.
 
 ## What it flags
-`expandable_segments:True` in `PYTORCH_CUDA_ALLOC_CONF` or `PYTORCH_ALLOC_CONF`.
+`expandable_segments:True` in `PYTORCH_CUDA_ALLOC_CONF` or `PYTORCH_ALLOC_CONF`: an error where GPUs of a rented host share
+layers, else a warning. KV connectors refuse it: KVC016.
 
 ## Why it hurts
-It shares memory by file descriptors, which a container without CAP_SYS_PTRACE forbids: `pidfd_getfd: Operation not
-permitted`. KV connectors refuse it too.
+Memory is then shared between processes by file descriptors, which a container without CAP_SYS_PTRACE forbids: `pidfd_getfd:
+Operation not permitted`.
 
 ## Example
     env: {PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True"}
@@ -38,6 +39,8 @@ def check(subject: Subject) -> Iterator[Hit]:
         if "expandable_segments:true" in value:
             what = f"{name} asks for expandable segments"
             place = environment_place(subject, name)
-            why = "a rented container lacks CAP_SYS_PTRACE, and the engine dies with pidfd_getfd"
+            why = "a rented container lacks CAP_SYS_PTRACE, and processes that share memory die with pidfd_getfd"
             is_all = value == "expandable_segments:true"  # Other allocator settings beside it are for a person to keep or drop.
-            yield Hit(place, what, why, "remove it", edit=Edit("remove", place) if is_all else None)
+            shared = subject.plan.engine.tensor_parallel > 1 and subject.plan.hardware.host == "rented"
+            severity = None if shared else Severity.WARNING
+            yield Hit(place, what, why, "remove it", severity, edit=Edit("remove", place) if is_all else None)

@@ -1,7 +1,7 @@
 """`LD_LIBRARY_PATH` is set by hand.
 
 ## What it flags
-Any `LD_LIBRARY_PATH` in a spec.
+Any `LD_LIBRARY_PATH` in a spec: an error where it names libraries of a Python environment or a compat folder, else a warning.
 
 ## Why it hurts
 CUDA libraries of the Python environment on it break the int4 kernels (`Ninja build failed`), and a compat folder on it
@@ -35,7 +35,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for the variable; a warning where it holds no CUDA library."""
     value = environment(subject, "LD_LIBRARY_PATH")
     if value is not None:
-        words = ("nvidia", "cuda", "site-packages", "dist-packages", "compat", subject.plan.image.venv or "nvidia")
+        words = ("site-packages", "dist-packages", "compat")
         is_cuda = any(word in value.lower() for word in words)
         why = (
             "CUDA libraries there break kernels that are compiled at start, and compat breaks newer drivers"

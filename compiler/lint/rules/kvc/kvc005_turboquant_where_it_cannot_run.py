@@ -6,7 +6,8 @@ ones keep 16-bit boundary layers), below compute capability 8.0, with a latent-a
 model, with a release before 0.27 and chunks above 4,096 tokens.
 
 ## Why it hurts
-Only TurboQuant's own backend reads its packed pages, and its boundary layers need FlashAttention 2. Before the summer
+Only TurboQuant's own backend reads its packed pages, and it reads prompts with FlashAttention 2: on cards without it the engine
+starts, and the first prompt kills it. Before the summer
 2026 releases a chunked continuation prefill of a hybrid model overran its workspace and killed the engine.
 
 ## Example
@@ -22,8 +23,8 @@ Only TurboQuant's own backend reads its packed pages, and its boundary layers ne
 Never: the engine refuses or dies.
 
 ## Source
-vllm#41726; `l-chunked-253503` for the repaired release; 0.27.1 asked on an A40 card: forced backends and latent
-attention are refused.
+vllm#41726; `l-chunked-253503` for the repaired release; 0.27.1 asked on an A40 card: forced backends and latent attention are
+refused; its backend's prefill for cards of 7.5.
 """
 
 from __future__ import annotations
@@ -61,6 +62,6 @@ def check(subject: Subject) -> Iterator[Hit]:
             yield Hit(
                 subject.setting_place(setting),
                 f"a {kv_dtype(subject)} cache cannot be served: {what}",
-                "the engine exits at the start, or during the first long prompt",
+                "the engine exits at the start, or at the first prompt that needs it",
                 "remove the obstacle, or use a 16-bit or fp8 cache",
             )

@@ -1,8 +1,9 @@
 """Settings of the state cache contradict each other.
 
 ## What it flags
-`mamba_block_size` without prefix caching; `mamba_block_size` in mode `all` that is not a multiple of the model's scan
-chunk; `mamba_cache_mode: align` without chunked prefill. A warning for mode `none` with prefix caching.
+`mamba_block_size` without prefix caching (but for the window itself); `mamba_block_size` in mode `all` from which no block comes
+that is a multiple of the model's scan chunk; `mamba_cache_mode: align` with prefix caching and without chunked prefill. A warning
+for mode `none` with prefix caching.
 
 ## Why it hurts
 The first and the last are refused by the engine's configuration. The second starts, corrupts states silently, and
@@ -10,7 +11,7 @@ dies later. Mode `none` is replaced by the engine, and the plan's cache is not t
 
 ## Example
     settings: {mamba_cache_mode: all, enable_prefix_caching: true}
-    engine_args: {mamba_block_size: 400}      # the model scans in chunks of 256
+    engine_args: {mamba_block_size: 400}      # the model scans in chunks of 128, and the block becomes 2,400
 
 ## Use instead
 Leave `mamba_block_size` unset: the engine aligns it.
@@ -19,7 +20,8 @@ Leave `mamba_block_size` unset: the engine aligns it.
 Never.
 
 ## Source
-0.27.1's configuration (`validate_mamba_block_size`, `MambaModelConfig`); vllm#57278, vllm#34445.
+0.26's to 0.33's configuration (`validate_mamba_block_size`, `MambaModelConfig`); 0.27.1 asked with a block of 400 in mode all;
+vllm#57278, vllm#34445.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Edit, Severity
+from compiler.lint.facts import number, older
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
@@ -37,18 +40,18 @@ RULE = Rule(
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each contradiction."""
-    block, mode = subject.setting("mamba_block_size"), subject.setting("mamba_cache_mode")
-    caching = subject.setting("enable_prefix_caching")
+    block, mode = number(subject, "mamba_block_size"), subject.setting("mamba_cache_mode")
+    caching, planned = subject.setting("enable_prefix_caching"), subject.plan.memory.block_size
     chunks = [layer.chunk for layer in subject.specs.model.architecture.kv if layer.kind == "mamba2"]
-    unset = Edit("remove", subject.setting_place("mamba_block_size"))
-    if block is not None and not caching:
+    place, unset = subject.setting_place("mamba_block_size"), Edit("remove", subject.setting_place("mamba_block_size"))
+    if block is not None and not caching and block != subject.plan.engine.max_model_len:
         yield Hit(
-            subject.setting_place("mamba_block_size"), "mamba_block_size is set and prefix caching is off",
+            place, "mamba_block_size is set and prefix caching is off",
             "the engine refuses: the option only exists with prefix caching", "remove mamba_block_size", edit=unset,
         )  # fmt: skip
-    if block is not None and mode == "all" and any(block % chunk for chunk in chunks):
+    if block is not None and mode == "all" and caching and older(subject, 0, 32) and any(planned % chunk for chunk in chunks):
         yield Hit(
-            subject.setting_place("mamba_block_size"), f"mamba_block_size {block} is no multiple of the scan chunk {max(chunks)}",
+            place, f"mamba_block_size {block:g} makes blocks of {planned:,} tokens, no multiple of the scan chunk {max(chunks)}",
             "states are stored at the wrong places: silent corruption, then a dead engine", "remove mamba_block_size", edit=unset,
         )  # fmt: skip
     if mode == "none" and caching:
@@ -57,7 +60,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             "the engine takes another mode in its place, and the cache comes out smaller", "remove it, or turn prefix caching off",
             severity=Severity.WARNING,
         )  # fmt: skip
-    if mode == "align" and subject.setting("enable_chunked_prefill") is False:
+    if mode == "align" and caching and subject.setting("enable_chunked_prefill") is False:
         yield Hit(
             subject.setting_place("enable_chunked_prefill"), "mamba_cache_mode align with chunked prefill off",
             "the engine asserts that prefills are chunked in this mode", "leave enable_chunked_prefill on",

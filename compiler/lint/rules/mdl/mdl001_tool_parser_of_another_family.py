@@ -3,7 +3,7 @@
 ## What it flags
 A `tool_call_parser` that cannot read the model's tool format, differs from the model spec's parser (`qwen3_xml` and
 `qwen3_coder` are one), or belongs to another family than the model's. Names that no release has are MDL003's. A warning where the model spec does not know
-the format.
+the format: families alone prove nothing.
 
 ## Why it hurts
 The call stays text: `tool_calls` is empty, and an agent prints markup instead of working. Nothing in the log says so.
@@ -61,5 +61,4 @@ def check(subject: Subject) -> Iterator[Hit]:
     elif not known and is_foreign(subject, TOOL, chosen):
         fix = " or ".join(of_family(subject, TOOL, "tool_parsers"))
         what = f"tool_call_parser {chosen} on {subject.plan.model.slug}, and it belongs to other families than {family(subject)}"
-        severity = Severity.WARNING if chosen == parsers.tool_call else Severity.ERROR
-        yield Hit(place, what, why, f"set tool_call_parser to {fix}" if fix else "remove tool_call_parser", severity)
+        yield Hit(place, what, why, f"set tool_call_parser to {fix}" if fix else "remove tool_call_parser", Severity.WARNING)

@@ -2,7 +2,7 @@
 
 ## What it flags
 A model that thinks and no `reasoning_parser`, one that differs from the model spec's, or one of another family than
-the model's (a warning where the model spec itself names it).
+the model's (a warning: families alone prove nothing). In a plain command all are warnings: the engine serves.
 
 ## Why it hurts
 The thoughts arrive as answer text: clients show them, agents act on them, and thinking budgets cannot be set. A
@@ -52,5 +52,4 @@ def check(subject: Subject) -> Iterator[Hit]:
         what = f"reasoning_parser {chosen} on {subject.plan.model.slug}, and it belongs to other families than {family(subject)}"
         known = of_family(subject, REASONING, "reasoning_parsers")
         fix = f"set reasoning_parser to {' or '.join(known)}" if known else "remove reasoning_parser"
-        severity = Severity.WARNING if chosen == wanted else None
-        yield Hit(place, what, "thoughts leak into the answer, or the engine cannot find the markers", fix, severity)
+        yield Hit(place, what, "thoughts leak into the answer, or the engine cannot find the markers", fix, Severity.WARNING)

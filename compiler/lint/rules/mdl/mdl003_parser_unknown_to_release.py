@@ -1,7 +1,8 @@
 """The engine release has no parser of that name.
 
 ## What it flags
-A `tool_call_parser` or `reasoning_parser` that is not in the release's own registry, unless a plugin is named.
+A `tool_call_parser` or `reasoning_parser` that is not in the release's own registry, unless a plugin is named. A warning for a
+tool parser without `enable_auto_tool_choice`, which the engine never looks up.
 
 ## Why it hurts
 The engine refuses at the start: `invalid tool call parser`. Names change between releases.
@@ -17,7 +18,7 @@ A name from the message, which lists the nearest one.
 Never: the engine refuses.
 
 ## Source
-The registries of each release's flag snapshot.
+The registries of each release's flag snapshot; 0.27.1 asked with both.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ def check(subject: Subject) -> Iterator[Hit]:
         name = subject.setting(setting)
         if name and not subject.setting(plugin) and not subject.specs.flags.knows(registry, str(name)):
             known = subject.specs.flags.registries[registry]
+            unasked = setting == "tool_call_parser" and not subject.setting("enable_auto_tool_choice")
             close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
             yield Hit(
                 subject.setting_place(setting),
                 f"vLLM {subject.specs.flags.release} has no {setting} {name}",
-                "the engine refuses at the start",
+                "the engine ignores it, and calls stay text" if unasked else "the engine refuses at the start",
                 f"write {close[0]}" if close else f"choose one of {', '.join(sorted(known))}",
-                severity=weight(subject),
+                severity=Severity.WARNING if unasked else weight(subject),
             )

@@ -2,8 +2,7 @@
 
 ## What it flags
 `moe_backend: marlin` with unquantized experts; `flashinfer_cutlass`, `flashinfer_trtllm` or `flashinfer_cutedsl` for
-NVFP4 experts below compute capability 10.0; a name that the release does not know; NF4 (BitsAndBytes) experts with
-any forced backend.
+NVFP4 experts below compute capability 10.0; a name that the release does not know.
 
 ## Why it hurts
 The engine refuses while it builds the first layer with experts, after the download: `moe_backend='marlin' is not
@@ -32,7 +31,7 @@ from compiler.diagnostics import Severity
 from compiler.lint.facts import is_moe, sm
 from compiler.lint.rule import Hit, Rule, Subject
 
-RULE = Rule(code="QNT004", name="expert-kernels-refused", severity=Severity.ERROR, traps=("bnb-marlin",), refusal=True)
+RULE = Rule(code="QNT004", name="expert-kernels-refused", severity=Severity.ERROR, refusal=True)
 
 
 WIDE = frozenset({"bf16", "fp16", "fp32"})
@@ -51,7 +50,6 @@ def check(subject: Subject) -> Iterator[Hit]:
         (not subject.specs.flags.knows("moe_backends", str(backend)), f"release {subject.plan.engine.release} has no such backend"),
         (backend == "marlin" and unquantized, "Marlin multiplies quantized weights only"),
         (str(backend).startswith("flashinfer") and nvfp4 and sm(subject) < 100, f"it has no NVFP4 kernel on {capability}"),
-        (quantization.scheme == "bitsandbytes-nf4", "NF4 experts have no fused kernel"),
     )
     for applies, why in reasons:
         if applies:

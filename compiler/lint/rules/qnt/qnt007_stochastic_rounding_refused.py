@@ -5,8 +5,9 @@
 float16 state.
 
 ## Why it hurts
-The PTX instruction exists on data-center Blackwell only (on Ada: `Feature '.rs' not supported on .target 'sm_89'`),
-and it rounds to float16 alone. The engine's configuration refuses both.
+The PTX instruction exists on data-center Blackwell only, and the engine passes its own check of that: the kernel fails to compile
+when it first runs (on Ada: `Feature '.rs' not supported on .target 'sm_89'`). It rounds to float16 alone, and the configuration
+refuses other states.
 
 ## Example
     hardware: rtx-6000-ada
@@ -20,7 +21,7 @@ and it rounds to float16 alone. The engine's configuration refuses both.
 Never: the engine refuses.
 
 ## Source
-0.27.1's `MambaConfig` and `VllmConfig`; Nemotron on Ada, August 2026.
+`MambaConfig` and `VllmConfig` of 0.26 to 0.33, whose switch is set after the check of the card; Nemotron on Ada, August 2026.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     if str(subject.setting("mamba_backend") or "triton").lower() == "triton" and sm(subject) // 10 != 10:
         capability = subject.plan.hardware.compute_capability
         what = f"stochastic rounding with Triton state kernels on compute capability {capability}"
-        yield Hit(place, what, "the instruction exists on 10.x only, and the engine refuses", "set mamba_backend to flashinfer, or drop it")
+        yield Hit(place, what, "the instruction exists on 10.x only, and the kernel fails to compile when it first runs", "set mamba_backend to flashinfer, or drop it")
     if subject.setting("mamba_ssm_cache_dtype") != "float16":
         what = "stochastic rounding without a float16 state"
         yield Hit(place, what, "the engine refuses: it rounds to float16 only", "set mamba_ssm_cache_dtype to float16, or drop it")

@@ -4,7 +4,9 @@
 `dtype: bfloat16` below compute capability 8.0; `dtype: float16` for Gemma 2, Gemma 3 and GLM-4.
 
 ## Why it hurts
-The engine refuses the first for want of units and the second for numerical instability.
+The engine's workers refuse the first for want of units when they start, after the image is pulled and before the weights are
+loaded: `Bfloat16 is only supported on GPUs with compute capability of at least 8.0`. Its configuration refuses the second for
+numerical instability.
 
 ## Example
     model: gemma-3-27b
@@ -17,7 +19,8 @@ The engine refuses the first for want of units and the second for numerical inst
 Never: the engine refuses.
 
 ## Source
-0.27.1's model configuration, asked with a Gemma 3 config and on a T4 card.
+`check_if_supports_dtype`, which the worker of 0.26 to 0.33 calls; 0.27.1's model configuration, asked with a Gemma 3 config and on
+a card of 7.5.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ def check(subject: Subject) -> Iterator[Hit]:
     dtype, place = subject.setting("dtype"), subject.setting_place("dtype")
     if dtype == "bfloat16" and sm(subject) < 80 and on_gpu(subject):
         what = f"dtype bfloat16 on compute capability {subject.plan.hardware.compute_capability}"
-        yield Hit(place, what, "it has no bfloat16 units, and the engine refuses", "set dtype to float16")
+        yield Hit(place, what, "it has no bfloat16 units, and the engine's workers refuse to start", "set dtype to float16")
     if dtype in ("float16", "half") and subject.specs.model.architecture.model_type in UNSTABLE:
         what = f"dtype {dtype} for {subject.plan.model.slug}"
         yield Hit(place, what, "the model is unstable in float16, and the engine refuses", "set dtype to auto")
