@@ -60,7 +60,7 @@ def reads_cache(subject: Subject, name: str, backend: AttentionBackend, dtype: s
         return True
     if name == "FLASH_ATTN" and dtype.startswith("fp8"):
         return sm(subject) // 10 in (9, 10) and dtype in ("fp8", "fp8_e4m3")
-    if name == "TRITON_ATTN" and dtype.startswith("fp8") and sm(subject) < 89:
+    if name in ("TRITON_ATTN", "TRITON_MLA") and dtype.startswith("fp8") and sm(subject) < 89:
         return False
     if name == "FLASHINFER" and dtype.startswith("nvfp4") and sm(subject) < 100 and older(subject, 0, 32):
         return False

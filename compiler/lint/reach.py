@@ -67,6 +67,9 @@ REACH: Mapping[str, Reach] = {
     "CTX009": Reach(_033, since=(0, 26)),
     "CTX010": Reach(_033),
     "CTX011": Reach((0, 26, 0), until=(0, 27)),
+    "ENG023": Reach(_033),
+    "ENG024": Reach(_033),
+    "ENG025": Reach(_033),
     "KVC001": Reach(_033),
     "KVC003": Reach(_027, lowest=89, highest=89),
     "KVC004": Reach(_027),
@@ -78,6 +81,8 @@ REACH: Mapping[str, Reach] = {
     "MDL004": Reach(_027),
     "MDL005": Reach(_027),
     "MDL007": Reach(_033),
+    "MDL008": Reach(_033),
+    "MDL017": Reach(_033),
     "MEM003": Reach(_033),
     "QNT007": Reach(_027),
     "QNT008": Reach(_027),
@@ -91,7 +96,8 @@ REACH: Mapping[str, Reach] = {
     "SPD007": Reach(_027),
     "SPD008": Reach(_027),
     "SPD011": Reach(_027),
-    "SPD014": Reach(_027),
+    "SPD014": Reach(_033),
+    "SPD015": Reach(_027, until=(0, 33)),
 }
 
 

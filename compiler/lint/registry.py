@@ -71,6 +71,9 @@ FILES = (
     "eng/eng020_snapshot_of_another_release",
     "eng/eng021_switch_written_as_word",
     "eng/eng022_rules_not_checked_on_release",
+    "eng/eng023_options_exclude_each_other",
+    "eng/eng024_number_out_of_range",
+    "eng/eng025_variable_value_refused",
     "evd/evd001_choice_without_reason",
     "evd/evd002_evidence_superseded",
     "evd/evd003_evidence_rejects_value",
@@ -147,6 +150,7 @@ FILES = (
     "mdl/mdl013_host_memory_too_small",
     "mdl/mdl015_expert_slice_crosses_groups",
     "mdl/mdl016_facts_contradict_each_other",
+    "mdl/mdl017_parallel_layout_refused",
     "mem/mem001_window_does_not_fit",
     "mem/mem002_memory_is_tight",
     "mem/mem003_more_sequences_than_state_blocks",
@@ -217,6 +221,7 @@ FILES = (
     "spd/spd012_draft_fault_of_this_release",
     "spd/spd013_draft_depth_unset",
     "spd/spd014_draft_shape_refused",
+    "spd/spd015_draft_across_stages",
 )
 
 

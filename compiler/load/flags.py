@@ -36,10 +36,12 @@ def _flag(entry: dict[str, Any], configs: dict[str, Any]) -> Flag:
     negative = entry.get("negative", [])
     options = [o for o in entry["options"] if o not in negative]
     ordered = sorted(options, key=lambda o: not o.startswith("--"))
-    keys = tuple(configs.get(entry.get("config", ""), {}).get("fields", ()))
+    fields = configs.get(entry.get("config", ""), {}).get("fields", {})
+    literals = {k: tuple(str(c) for c in f["choices"]) for k, f in fields.items() if f["type"].startswith("Literal") and "choices" in f}
     return Flag(
         dest=entry["dest"], options=tuple(ordered), negative=negative[0] if negative else None, kind=_kind(entry), type=entry.get("type") or "bool",
-        choices=tuple(str(c) for c in entry.get("choices", ())), nargs=entry.get("nargs"), default=entry.get("default"), help=entry.get("help", ""), keys=keys,
+        choices=tuple(str(c) for c in entry.get("choices", ())), nargs=entry.get("nargs"), default=entry.get("default"), help=entry.get("help", ""), keys=tuple(fields),
+        key_choices=literals,
     )  # fmt: skip
 
 

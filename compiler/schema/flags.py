@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Mapping
 from typing import Any, Literal
 
 FlagKind = Literal["value", "switch", "switch-pair", "list", "json", "append"]
@@ -18,7 +19,7 @@ class Flag:
 
     `options` are its spellings, the canonical one first; `negative` is the spelling that turns a switch pair off.
     `type` is the parser's name for the value (`int`, `float`, `str`, `json`, `human_int`, ...); `keys` are the keys
-    that a JSON value may have, empty when any may stand there.
+    that a JSON value may have, empty when any may stand there; `key_choices` are the only texts that some of them take.
     """
 
     dest: str
@@ -31,6 +32,7 @@ class Flag:
     default: Any
     help: str
     keys: tuple[str, ...]
+    key_choices: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

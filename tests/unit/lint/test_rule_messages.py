@@ -68,6 +68,7 @@ def test_no_backend_is_promised_where_none_serves() -> None:
     assert _found("KVC001", "qwen3-coder-a40", hardware=turing).fix == "use a 16-bit cache"
 
 
-def test_latent_attention_on_ampere_is_not_said_to_need_flashinfer() -> None:
-    what = _found("KVC002", "kimi-linear-a40", profile={"settings.kv_cache_dtype": "fp8"}).what
-    assert "TRITON_MLA alone" in what
+def test_latent_attention_on_ampere_has_no_backend_for_an_fp8_cache() -> None:
+    found = _found("KVC001", "kimi-linear-a40", profile={"settings.kv_cache_dtype": "fp8"})
+    assert "latent attention on compute capability 8.6" in found.what
+    assert found.fix == "use a 16-bit cache"

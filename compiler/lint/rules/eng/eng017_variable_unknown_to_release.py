@@ -4,7 +4,7 @@
 A variable whose name starts with `VLLM_` and that the release does not read.
 
 ## Why it hurts
-It does nothing, silently: a misspelled switch looks as if it had been set.
+It does nothing, silently: a misspelled switch looks as if it had been set, and one that a later release replaced by an option too.
 
 ## Example
     env: {VLLM_USE_FLASHINFER_SAMPLE: "0"}
@@ -16,7 +16,7 @@ It does nothing, silently: a misspelled switch looks as if it had been set.
 For a variable of a patched engine or a plug-in.
 
 ## Source
-The variables in the flag snapshot. Preview images are left out, for they read more than their release.
+The variables in the flag snapshot; vllm#50292. Preview images are left out, for they read more than their release.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
 from compiler.lint.facts import environment_place
+from compiler.lint.removed_options import REPLACED
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="ENG017", name="variable-unknown-to-release", severity=Severity.WARNING)
@@ -39,6 +40,6 @@ def check(subject: Subject) -> Iterator[Hit]:
     for variable in subject.plan.engine.env:
         if variable.name.startswith("VLLM_") and variable.name not in known:
             near = difflib.get_close_matches(variable.name, known, n=1, cutoff=0.7)
-            fix = f"did you mean {near[0]}?" if near else "remove it"
+            fix = REPLACED.get(variable.name) or (f"did you mean {near[0]}?" if near else "remove it")
             what = f"vLLM {subject.specs.flags.release} reads no variable {variable.name}"
             yield Hit(environment_place(subject, variable.name), what, "it changes nothing, and looks as if it did", fix, on_key=True)

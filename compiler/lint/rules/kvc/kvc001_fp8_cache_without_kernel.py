@@ -23,7 +23,8 @@ cast fp8 there, `type fp8e4nv not supported in this architecture`.
 Never: the engine refuses.
 
 ## Source
-`engine-fp8-kv-a40-no-flashinfer`, `engine-fp8-kv-a40-flashinfer`; vllm#26431, vllm#50882, vllm#7714; what
+`engine-fp8-kv-a40-no-flashinfer`, `engine-fp8-kv-a40-flashinfer`; Kimi-Linear with fp8 on an A40, refused by 0.27.1 itself (`podwright
+verify`), as TRITON_MLA of 0.26.0 and 0.33.0 would; vllm#26431, vllm#50882, vllm#7714; what
 each release's backends declare, in its flag snapshot.
 """
 

@@ -5,8 +5,8 @@ An fp8 cache on compute capability 8.0 to 8.8.
 
 ## Why it hurts
 FlashAttention reads a quantized cache only on Hopper and data-center Blackwell, so the engine takes FlashInfer, and
-refuses to start where FlashInfer is not installed. Latent attention (MLA) has Triton's backend alone there. Decoding is slower than with a 16-bit cache, and DFlash drafts
-cannot use it.
+refuses to start where FlashInfer is not installed. Latent attention (MLA) has no backend for it there, which KVC001 says. Decoding is slower
+than with a 16-bit cache, and DFlash drafts cannot use it.
 
 ## Example
     hardware: a40

@@ -1,10 +1,11 @@
 """The depth or the lookup range of the drafts is one that the engine refuses.
 
 ## What it flags
-More draft tokens than MTP layers that are no multiple of them; `lookup_min` above `lookup_max`.
+More draft tokens than MTP layers that are no multiple of them; `lookup_min` above `lookup_max`; a draft on a number of ranks that is neither
+1 nor the model's, or under the model's own key for it.
 
 ## Why it hurts
-The engine's speculative configuration refuses both before anything is loaded.
+The engine's speculative configuration refuses each before anything is loaded.
 
 ## Example
     speculation: {method: ngram, tokens: 12, lookup_min: 8, lookup_max: 4}
@@ -16,7 +17,7 @@ The engine's speculative configuration refuses both before anything is loaded.
 Never: the engine refuses.
 
 ## Source
-0.27.1's speculative configuration, asked with a reversed range.
+0.27.1's speculative configuration, asked with a reversed range; the checks of its 0.26.0, 0.27.1 and 0.33.0.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RULE = Rule(code="SPD014", name="draft-shape-refused", severity=Severity.ERROR, 
 
 
 def check(subject: Subject) -> Iterator[Hit]:
-    """A hit for the depth, and one for the range."""
+    """A hit for the depth, one for the range, and those for the ranks."""
     config, method, mtp = mapping(subject, "speculative_config"), speculation_method(subject), subject.specs.model.mtp
     depth = draft_tokens(subject) or 0
     if method == "mtp" and mtp is not None and depth > mtp.layers and depth % mtp.layers:
@@ -42,3 +43,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     if isinstance(low, int) and isinstance(high, int) and low > high:
         what, place = f"n-grams of at least {low} and at most {high} tokens", option_place(subject, "speculative_config")
         yield Hit(place, what, "the engine refuses the range", f"set prompt_lookup_min to {high} or less")
+    place, ranks, own = option_place(subject, "speculative_config"), subject.plan.engine.tensor_parallel, config.get("draft_tensor_parallel_size")
+    if isinstance(own, int) and own not in (1, ranks):
+        what = f"the draft on {own} ranks, and the model on {ranks}"
+        yield Hit(place, what, "the engine takes 1 or as many as the model has", f"set draft_tensor_parallel_size to 1 or {ranks}")
+    if config.get("tensor_parallel_size") is not None:
+        what = "the draft's ranks stand under tensor_parallel_size"
+        yield Hit(place, what, "the engine refuses that key here", "write draft_tensor_parallel_size")
