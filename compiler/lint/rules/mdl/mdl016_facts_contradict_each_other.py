@@ -3,7 +3,7 @@
 ## What it flags
 A share of the weights above the whole (`vision`, `experts`, `offloaded`, `replicated` against `loaded`); weights that no count of
 `weights.parameters` makes in the stored format; more experts for a token than there are; more layers in `kv` than `architecture.layers`;
-a download much smaller than what is loaded from it.
+a download much smaller than what is loaded from it (a warning: a part may be made at load).
 
 ## Why it hurts
 The memory of every plan is added up from these numbers. One of them is wrong, so the plan is a guess that looks like a fact.
@@ -43,6 +43,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     model = subject.specs.model
     for route, what, fix in (*_weights(model), *_network(model)):
         yield Hit(subject.place("model", *route), what, WHY, fix)
+    fetched = model.checkpoint.repo is not None or model.checkpoint.folder is not None
+    if fetched and model.checkpoint.download < LEAST_DOWNLOAD * model.weights.loaded:
+        what = f"{model.weights.loaded / 1e9:,.1f} GB are loaded from a download of {model.checkpoint.download / 1e9:,.1f} GB"
+        why, fix = "one of the two is wrong, or a part is made at load", "correct `download` or `weights.loaded`"
+        yield Hit(subject.place("model", "checkpoint", "download"), what, why, fix, severity=Severity.WARNING)
 
 
 def _weights(model: ModelSpec) -> Iterator[tuple[tuple[str, str], str, str]]:
@@ -57,10 +62,6 @@ def _weights(model: ModelSpec) -> Iterator[tuple[tuple[str, str], str, str]]:
         if not low <= width <= high:
             what = f"{weights.loaded / 1e9:,.1f} GB of weights for {weights.parameters / 1e9:,.2f} billion parameters are {width:.2f} bytes each; {scheme} takes {low:g} to {high:g}"
             yield ("weights", "parameters"), what, "correct `loaded`, `parameters` or the scheme"
-    fetched = model.checkpoint.repo is not None or model.checkpoint.folder is not None
-    if fetched and model.checkpoint.download < LEAST_DOWNLOAD * weights.loaded:
-        what = f"{weights.loaded / 1e9:,.1f} GB are loaded from a download of {model.checkpoint.download / 1e9:,.1f} GB"
-        yield ("checkpoint", "download"), what, "correct `download` or `weights.loaded`"
 
 
 def _network(model: ModelSpec) -> Iterator[tuple[tuple[str, str], str, str]]:
