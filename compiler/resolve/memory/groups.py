@@ -37,11 +37,26 @@ def cache_layout(inputs: MemoryInputs) -> CacheLayout:
     shapes = _model_shapes(inputs)
     if _is_uniform(shapes):
         buckets = _uniform_buckets(shapes, inputs)
-        return _layout(buckets, float(sum(b.page * ceil(b.layers / inputs.pp) for b in buckets)), inputs)
+        return _checked(_layout(buckets, float(sum(b.page * ceil(b.layers / inputs.pp) for b in buckets)), inputs), shapes, inputs)
     buckets, page = _equal_pages(shapes, inputs)
     size = layers_per_group([bucket.layers for bucket in buckets], releases.SAME_SIZE.at(inputs.release))
     grouped = tuple(replace(b, groups=ceil(b.layers / size)) for b in buckets)
-    return _layout(grouped, float(page * ceil(size / inputs.pp)), inputs)
+    return _checked(_layout(grouped, float(page * ceil(size / inputs.pp)), inputs), shapes, inputs)
+
+
+def _checked(layout: CacheLayout, shapes: list[LayerGroup], inputs: MemoryInputs) -> CacheLayout:
+    """The layout with what its release's start-up check asks for: up to 0.13 each layer's own pages, up to 0.16 the groups of
+    the whole model, whatever the stage holds."""
+    law = releases.CHECK.at(inputs.release)
+    if law == "stage" or (law == "model" and inputs.pp == 1) or (law == "layers" and len(layout.buckets) == 1):
+        return layout
+    if law == "model":
+        return replace(layout, admission_factor=sum(b.layers for b in layout.buckets) / sum(ceil(b.layers / inputs.pp) for b in layout.buckets))
+    state = max((b.page for b in layout.buckets if b.is_state), default=0)
+    block = layout.block_size if state else minimum_block(inputs)
+    own = tuple(
+        Bucket(s, ceil(s.layers / inputs.pp), block, state if s.kind in STATE_KINDS else block * token_bytes(s, inputs)) for s in shapes)
+    return replace(layout, check=own)
 
 
 def layers_per_group(counts: list[int], same_size: float) -> int:

@@ -38,7 +38,7 @@ class CacheLayout:
     """The pool's geometry. ``bytes_per_block`` covers one block id in every layer that shares it.
 
     Where ``request_page`` is set, a request's blocks are its bytes, each group by its own page, over this page. Where ``check_page`` is
-    set, the start-up check counts that many bytes for each block of a request.
+    set, the start-up check counts that many bytes for each block of a request; where ``check`` is, it counts each layer by itself.
     """
 
     buckets: tuple[Bucket, ...]
@@ -52,6 +52,7 @@ class CacheLayout:
     null_blocks: int = 0
     request_page: int = 0
     check_page: int = 0
+    check: tuple[Bucket, ...] = ()
 
     @property
     def block_size(self) -> int:
@@ -80,6 +81,8 @@ class CacheLayout:
 
     def needed_bytes(self, length: int) -> float:
         """Bytes of cache that the engine says a window of ``length`` tokens needs."""
+        if self.check:
+            return float(sum(b.layers * self._blocks(b, length) * b.page for b in self.check))
         if self.check_page:
             return float(self.check_page * self._group_blocks(length))
         return self.request_bytes(length) * self.admission_factor
@@ -102,7 +105,9 @@ class CacheLayout:
         """The token figure that the log prints: concurrency times window; up to 0.20 blocks over groups."""
         groups = sum(bucket.groups for bucket in self.buckets)
         if self.old_token_line and not self.fixed_bytes:
-            return blocks // groups * self.block_size * self.dcp
+            # Without cached states their block is the window.
+            least = min(self.block_size, length) if self.mode == "none" and any(b.is_state for b in self.buckets) else self.block_size
+            return blocks // groups * least * self.dcp
         if self.fixed_bytes:
             return int(self.concurrency(blocks, length) * length)
         return blocks * length // self.per_request(length)

@@ -2,7 +2,7 @@
 
 Each boundary was read in the source of the release that it names and of the one before it (``config/cache.py``,
 ``config/vllm.py``, ``engine/arg_utils.py``, ``v1/kv_cache_interface.py``, ``v1/core/kv_cache_utils.py``,
-``platforms/interface.py``): 0.11.0, 0.12.0, 0.15.0 to 0.33.0. What lies between two that were read counts as the older one.
+``platforms/interface.py``): 0.9.2, 0.10.2 to 0.33.0. What lies between two that were read counts as the older one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ DEFAULT_UTILIZATION = Law(0.90, (((0, 20, 0), 0.92),))
 # Kinds of layers whose counts differ by less than this factor are padded to one size of group.
 SAME_SIZE = Law(1.0, (((0, 12, 0), 1.25), ((0, 18, 0), 1.5)))
 # The log's token figure is concurrency times window; before, blocks over groups, too small for hybrids.
-TOKENS_ARE_CONCURRENCY = Law(False, (((0, 21, 0), True),))
+TOKENS_ARE_CONCURRENCY = Law(False, (((0, 20, 1), True),))
+# The start-up check asks for every layer's own pages, then for the groups of the whole model, then for those of one stage.
+CHECK = Law("layers", (((0, 14, 0), "model"), ((0, 17, 0), "stage")))
 # Every batch that may be in flight is reserved beside a window, not one alone.
 BATCHES_IN_FLIGHT = Law(False, (((0, 26, 0), True),))
 # The block of a hybrid with latent attention is a multiple of 128 tokens.
