@@ -67,6 +67,7 @@ REACH: Mapping[str, Reach] = {
     "CTX009": Reach(_033, since=(0, 26)),
     "CTX010": Reach(_033),
     "CTX011": Reach((0, 26, 0), until=(0, 27)),
+    "CTX015": Reach(_027),
     "ENG023": Reach(_033),
     "ENG024": Reach(_033),
     "ENG025": Reach(_033),

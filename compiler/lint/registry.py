@@ -32,6 +32,7 @@ FILES = (
     "ctx/ctx012_unchunked_prefill_at_long_window",
     "ctx/ctx013_fewer_sequences_than_sessions",
     "ctx/ctx014_step_width_left_to_engine",
+    "ctx/ctx015_rope_parameters_incomplete",
     "dep/dep001_no_cuda_pin",
     "dep/dep002_cuda_pinned_twice",
     "dep/dep003_cuda_pin_below_engine",
