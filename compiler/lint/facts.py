@@ -15,6 +15,7 @@ from compiler.units import GIB
 STATE_LAYERS = frozenset({"gdn", "mamba2", "kda"})
 LATENT_LAYERS = frozenset({"mla", "mla-ds"})
 MIB_PER_GIB = 1024
+INSISTING_METHODS = frozenset({"modelopt", "modelopt_fp4", "inc", "auto-round", "auto_round"})
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -179,6 +180,11 @@ def reserved_gib(subject: Subject) -> float:
 def utilization(subject: Subject) -> float:
     """Share of the card that the engine plans with."""
     return subject.plan.memory.utilization
+
+
+def insists_on_method(subject: Subject) -> bool:
+    """True for a checkpoint whose method the engine takes whatever `quantization` says (modelopt's FP8 and NVFP4, AutoRound)."""
+    return subject.specs.model.quantization.method in INSISTING_METHODS
 
 
 def uses_marlin(subject: Subject) -> bool:

@@ -2,11 +2,11 @@
 
 ## What it flags
 `max_model_len` above the model's native context without a YaRN factor in the plan and without a rope override in
-`hf_overrides`.
+`hf_overrides`. A warning where an override names another native length. CTX004 speaks of the variable that silences the engine.
 
 ## Why it hurts
-The engine refuses: `User-specified max_model_len is greater than the derived max_model_len`. With the variable that
-overrides the refusal it starts, and answers nonsense beyond the native length.
+The engine refuses: `User-specified max_model_len is greater than the derived max_model_len`. Told another native length it
+starts, and positions beyond the real one are those that the model never saw.
 
 ## Example
     model: qwen3-coder          # native 262,144
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import mapping
+from compiler.lint.facts import environment, mapping
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(
@@ -36,16 +36,26 @@ RULE = Rule(
 )  # fmt: skip
 
 
+# Keys of a config from which the engine derives the native length.
+LENGTHS = ("max_position_embeddings", "model_max_length", "max_sequence_length", "seq_length", "max_seq_len", "n_positions")
+VARIABLE = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when nothing stretches the rope."""
-    model = subject.plan.model
-    overrides = mapping(subject, "hf_overrides")
-    stretched = model.yarn_factor is not None or "rope" in str(sorted(overrides.items(), key=str))
-    if subject.plan.engine.max_model_len > model.native_context and not stretched:
-        can = "set yarn_factor" if subject.specs.model.context.yarn else "this model has no YaRN rule"
-        yield Hit(
-            subject.setting_place("max_model_len"),
-            f"max_model_len {subject.plan.engine.max_model_len:,} is above the native context of {model.native_context:,} tokens",
-            "the engine refuses, and beyond the native length an unscaled rope gives nonsense",
-            f"set max_model_len to {model.native_context:,} or less; {can}",
-        )
+    model, window = subject.plan.model, subject.plan.engine.max_model_len
+    overrides = str(sorted(mapping(subject, "hf_overrides").items(), key=str))
+    stretched = model.yarn_factor is not None or "rope" in overrides
+    silenced = (environment(subject, VARIABLE) or "0").lower() in ("1", "true")
+    if window <= model.native_context or stretched or silenced:
+        return
+    can = "set yarn_factor" if subject.specs.model.context.yarn else "this model has no YaRN rule"
+    told = any(key in overrides for key in LENGTHS)
+    yield Hit(
+        subject.setting_place("max_model_len"),
+        f"max_model_len {window:,} is above the native context of {model.native_context:,} tokens",
+        "the engine believes the overridden length, and beyond the native one an unscaled rope was never trained" if told
+        else "the engine refuses, and beyond the native length an unscaled rope gives nonsense",
+        f"set max_model_len to {model.native_context:,} or less; {can}",
+        Severity.WARNING if told else None,
+    )  # fmt: skip

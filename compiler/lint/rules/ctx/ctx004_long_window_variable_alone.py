@@ -1,7 +1,8 @@
 """The variable that silences the window check is set, and no rope scaling is applied.
 
 ## What it flags
-`VLLM_ALLOW_LONG_MAX_MODEL_LEN=1` without a YaRN factor in the plan.
+`VLLM_ALLOW_LONG_MAX_MODEL_LEN=1` without a YaRN factor in the plan: an error where the window is above the native context, else a
+warning.
 
 ## Why it hurts
 It only silences the refusal. Positions beyond the native length are not rescaled, and the logits become NaN or noise.
@@ -17,7 +18,8 @@ It only silences the refusal. Positions beyond the native length are not rescale
 Never.
 
 ## Source
-The bootstrap's YaRN block; `engine-yarn-top-level`.
+The bootstrap's YaRN block; `engine-yarn-top-level`; the engine's own words where it is set: positions beyond the model's give NaN
+or wrong text.
 """
 
 from __future__ import annotations
@@ -41,4 +43,6 @@ def check(subject: Subject) -> Iterator[Hit]:
     if on and subject.plan.model.yarn_factor is None and not overridden:
         place = environment_place(subject, VARIABLE)
         what, why = f"{VARIABLE} is set without rope scaling", "the engine then accepts windows in which it answers noise"
-        yield Hit(place, what, why, "remove it; a window that YaRN stretches does not need it", edit=Edit("remove", place))
+        beyond = subject.plan.engine.max_model_len > subject.plan.model.native_context
+        fix = "remove it; a window that YaRN stretches does not need it"
+        yield Hit(place, what, why, fix, None if beyond else Severity.WARNING, edit=Edit("remove", place))

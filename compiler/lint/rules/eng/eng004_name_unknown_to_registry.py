@@ -2,7 +2,7 @@
 
 ## What it flags
 `attention_backend`, `mamba_backend`, `load_format`, `quantization` or a KV connector that no registry of the release
-lists. Parsers have a rule of their own.
+lists. Parsers have a rule of their own. A warning for `quantization` where the checkpoint's own method is taken whatever it says.
 
 ## Why it hurts
 The parser lets the name pass, and the engine dies after the weights were downloaded: for lack of a class of that name.
@@ -26,7 +26,7 @@ import difflib
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import mapping
+from compiler.lint.facts import insists_on_method, mapping
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.snapshots import weight
 from compiler.lint.written import option_place
@@ -43,6 +43,10 @@ REGISTRIES = (
 )
 
 
+# No method of its own; AWQ and GPTQ checkpoints take it for the kernels that they use anyway.
+KERNELS = "marlin"
+
+
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each name that its registry lacks."""
     for option, registry, exact in REGISTRIES:
@@ -51,10 +55,12 @@ def check(subject: Subject) -> Iterator[Hit]:
             config = mapping(subject, option)
             value = None if config.get("kv_connector_module_path") else config.get("kv_connector")
         known = subject.specs.flags.registries.get(registry, ())
-        if not isinstance(value, str) or not value or not known:
+        if not isinstance(value, str) or not value or not known or (option, value) == ("quantization", KERNELS):
             continue
         if value not in known and (exact or value.upper() not in {name.upper() for name in known}):
             near = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
             fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
             what = f"vLLM {subject.specs.flags.release} knows no `{value}` for `{option}`"
-            yield Hit(option_place(subject, option), what, "the engine dies at start, after the download", fix, weight(subject))
+            ignored = option == "quantization" and insists_on_method(subject)
+            why = "the engine ignores it and takes the checkpoint's method" if ignored else "the engine dies at start, after the download"
+            yield Hit(option_place(subject, option), what, why, fix, Severity.WARNING if ignored else weight(subject))

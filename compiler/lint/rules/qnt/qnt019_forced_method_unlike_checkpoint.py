@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.facts import text
+from compiler.lint.facts import insists_on_method, text
 from compiler.lint.rule import Hit, Rule, Subject
 
 RULE = Rule(code="QNT019", name="forced-method-unlike-checkpoint", severity=Severity.ERROR, refusal=True)
@@ -40,8 +40,6 @@ FAMILIES = (
 )  # fmt: skip
 # The kernels of this library read any checkpoint.
 READS_ALL = "humming"
-# Methods whose checkpoints are recognized whatever is asked for.
-INSISTS = frozenset({"modelopt", "modelopt_fp4", "inc", "auto-round", "auto_round"})
 
 
 # Methods that read a scheme, besides the two that read most of them.
@@ -65,7 +63,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             why = "the engine refuses the pair, unless the checkpoint insists on its own method"
             yield Hit(place, f"{what}, whose weights are in {scheme}", why, fix, Severity.WARNING)
     elif forced != own and not any({forced, own} <= family for family in FAMILIES):
-        if own in INSISTS:
+        if insists_on_method(subject):
             yield Hit(place, f"{what} has no effect", f"the engine takes the checkpoint's own method, {own}, without a word", fix, Severity.WARNING)
         else:
             yield Hit(place, f"{what}, whose config says {own}", "the engine refuses the pair", fix)
