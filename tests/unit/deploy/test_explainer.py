@@ -98,7 +98,7 @@ def test_every_fingerprint_has_a_case_of_its_own_or_is_named_here() -> None:
     ("x No solution found when resolving dependencies:", "packages-conflict"),
     ("WARNING Sequence group 0 is preempted by PreemptionMode.RECOMPUTE because there is not enough KV cache space.", "preemption"),
     ("RuntimeError: the provided PTX was compiled with an unsupported toolchain.", "driver-too-old"),
-    ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "no-kernel-image"),
+    ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "assembler-unknown-card"),
     ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", "toolkit-unlike-headers"),
     ("RuntimeError: SM 12.x requires CUDA >= 12.9", "toolkit-unlike-headers"),
     ("RuntimeError: operator torchvision::nms does not exist", "other-build"),
