@@ -160,6 +160,8 @@ def _settled(quantized: Quantized, parts: Counted) -> Quantized:
 def _count_problems(network: Network, parts: Counted) -> list[Diagnostic]:
     """Stored weights against those that the config's widths make."""
     stored, expected = parts.text_weights, network.parameters
+    if not network.family.counted:
+        return []
     share = abs(stored - expected) / expected
     if share <= NOTED:
         return []

@@ -10,6 +10,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
+Layout = Literal[
+    "attention", "mla", "gdn", "nemotron", "kda", "granite", "chunked", "sparse", "compressed", "compressed-shared", "sparse-kda",
+    "indexed-gdn", "shared", "two-widths", "parallel", "conv",
+]  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Family:
@@ -18,17 +23,19 @@ class Family:
     `kv_as_heads`: without `num_key_value_heads` there are as many as query heads. `derived_width`: without `head_dim` it is the hidden
     width over the heads. `period`: without `layer_types` each such layer is a full one and the others slide. `window`: the sliding
     window of a file without that key. `tied`: without `tie_word_embeddings` the output shares the embeddings. `gated`: a dense
-    layer has three matrices, else two.
+    layer has three matrices, else two. `counted`: the widths that are read make all of its parameters, so they can be held against the
+    files.
     """
 
     name: str
-    layout: Literal["attention", "mla", "gdn", "nemotron", "kda", "granite", "chunked"] = "attention"
+    layout: Layout = "attention"
     kv_as_heads: bool = False
     derived_width: bool = False
     period: int = 0
     window: int | None = None
     tied: bool = False
     gated: bool = True
+    counted: bool = True
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -67,6 +74,20 @@ FAMILIES: Mapping[str, Family] = {
     "minimax_m2": Family("minimax-m2"),
     "llama4": Family("llama4", "chunked"),
     "smollm3": Family("smollm3", derived_width=True, tied=True),
+    "deepseek_v32": Family("deepseek-v3.2", "sparse"),
+    "glm_moe_dsa": Family("glm5", "sparse"),
+    "deepseek_v4": Family("deepseek-v4", "compressed", counted=False),
+    "deepseek_v41": Family("deepseek-v4.1", "compressed-shared", counted=False),
+    "glm5_next": Family("glm5-next", "sparse-kda", counted=False),
+    "qwen4_exp": Family("qwen4-exp", "indexed-gdn", counted=False),
+    "gemma3n": Family("gemma3n", "shared", window=512, tied=True, counted=False),
+    "gemma4": Family("gemma4", "shared", window=512, tied=True, counted=False),
+    "mimo_v2_flash": Family("mimo-v2", "two-widths", counted=False),
+    "mimo_v2": Family("mimo-v2", "two-widths", counted=False),
+    "falcon_h1": Family("falcon-h1", "parallel", kv_as_heads=True, derived_width=True),
+    "lfm2": Family("lfm2", "conv", derived_width=True, tied=True, counted=False),
+    "qwen2_vl": Family("qwen2-vl", derived_width=True, window=4096),
+    "qwen2_5_vl": Family("qwen2.5-vl", derived_width=True, window=4096),
     "ernie4_5": Family("ernie4.5", tied=True),
     "ernie4_5_moe": Family("ernie4.5", derived_width=True, tied=True),
 }

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from compiler.checkpoint.families import Family
+from compiler.checkpoint.indexed import compressed, compressed_shared, grouped_keys, indexers, ngram_convolutions
 from compiler.checkpoint.json_file import Fields
 from compiler.diagnostics import Severity
 
 Group = dict[str, Any]
 """One entry of `architecture.kv` of a model spec."""
+Reader = Callable[[Fields, Family, int, str], list[Group]]
 
 _KINDS = {
     "full_attention": "full",
+    "indexed_attention": "full",
+    "deepseek_sparse_attention": "full",
+    "conv": "conv",
     "attention": "full",
     "sliding_attention": "sliding",
     "chunked_attention": "chunked",
@@ -25,17 +31,25 @@ _STATE_TYPES = ("float32", "float16", "bfloat16")
 
 def layer_groups(text: Fields, family: Family, dtype: str) -> list[Group]:
     """The groups of a text model; findings stand in `text.problems`. `dtype` is the checkpoint's own type, for states that follow it."""
-    readers = {
+    readers: dict[str, Reader] = {
         "attention": _attention,
         "chunked": _attention,
         "gdn": _gated_delta,
         "kda": _kimi,
         "nemotron": _nemotron,
         "granite": _granite,
+        "mla": lambda text, family, layers, dtype: [_latent(text, layers)],
+        "sparse": _sparse,
+        "compressed": lambda text, family, layers, dtype: compressed(text, layers),
+        "compressed-shared": lambda text, family, layers, dtype: compressed_shared(text, layers),
+        "sparse-kda": _sparse_kimi,
+        "indexed-gdn": _indexed_delta,
+        "shared": _shared,
+        "two-widths": _two_widths,
+        "parallel": _parallel,
+        "conv": _convolutions,
     }
     layers = text.required("num_hidden_layers")
-    if family.layout == "mla":
-        return [_latent(text, layers)]
     return [group for group in readers[family.layout](text, family, layers, dtype) if group["layers"]]
 
 
@@ -71,7 +85,7 @@ def _heads(text: Fields, family: Family) -> Group:
 
 def _attention(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
     heads = _heads(text, family)
-    kinds = _kinds(text, layers) or _patterned(text, family, layers)
+    kinds = _kinds(text, layers, "full", "sliding", "chunked") or _patterned(text, family, layers)
     found: list[Group] = [{"kind": "full", "layers": kinds["full"], **heads}]
     if kinds["sliding"]:
         found.append(
@@ -87,12 +101,12 @@ def _attention(text: Fields, family: Family, layers: int, dtype: str) -> list[Gr
     return found
 
 
-def _kinds(text: Fields, layers: int) -> Counter[str] | None:
-    """Layers by kind where `layer_types` lists them."""
+def _kinds(text: Fields, layers: int, *known: str) -> Counter[str] | None:
+    """Layers by kind where `layer_types` lists them; `known` are the kinds that the family has."""
     listed = text.items("layer_types", str)
     if listed is None:
         return None
-    unknown = sorted(set(listed) - _KINDS.keys())
+    unknown = sorted(name for name in set(listed) if _KINDS.get(name) not in known)
     if unknown:
         text.say(
             "CKP004",
@@ -150,8 +164,103 @@ def _latent(text: Fields, layers: int) -> Group:
     }
 
 
+def _sparse(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    return [{**_latent(text, layers), "kind": "mla-ds"}, *indexers(text, list(range(layers)))]
+
+
+def _sparse_kimi(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    listed = text.items("layer_types", str)
+    kinds = _kinds(text, layers, "full", "linear")
+    if listed is None or kinds is None:
+        text.missing("layer_types")
+        return []
+    linear = text.section("linear_attn_config") or text
+    state = {
+        "heads": linear.required("num_heads", "linear_num_heads"),
+        "head_dim": linear.required("head_dim" if linear is not text else "linear_head_dim"),
+        "conv_kernel": linear.required("short_conv_kernel_size", "linear_conv_kernel_dim"),
+    }
+    chosen = [index for index, kind in enumerate(listed) if _KINDS.get(kind) == "full"]
+    return [_latent(text, len(chosen)), *indexers(text, chosen, text.whole("index_kpool") or 1), {"kind": "kda", "layers": kinds["linear"], **state}]
+
+
+def _indexed_delta(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    full, linear = _gated_delta(text, family, layers, dtype)
+    return [full, *grouped_keys(text, full["layers"]), linear, *ngram_convolutions(text)]
+
+
+def _shared(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    """Gemma 3n and 4: the last layers read the cache of an earlier one; full layers may have heads of their own width and number."""
+    listed = text.items("layer_types", str)
+    if listed is None or _kinds(text, layers, "full", "sliding") is None:
+        text.missing("layer_types")
+        return []
+    shared = text.whole("num_kv_shared_layers", least=0) or 0
+    if shared >= layers:
+        text.wrong("num_kv_shared_layers", f"{shared} of {layers} layers share a cache", "Get config.json from its publisher again.")
+    own = Counter(_KINDS.get(kind, kind) for kind in listed[: max(1, layers - shared)])
+    heads, full = _heads(text, family), _heads(text, family)
+    if family.name == "gemma4":
+        full["head_dim"] = text.whole("global_head_dim") or 512
+        if text.flag("attention_k_eq_v"):
+            full["kv_heads"] = text.whole("num_global_key_value_heads") or full["kv_heads"]
+    window = text.whole("sliding_window") or family.window
+    return [{"kind": "full", "layers": own["full"], **full}, {"kind": "sliding", "layers": own["sliding"], **heads, "window": window}]
+
+
+def _two_widths(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    """MiMo-V2: sliding layers have heads of their own, and values are narrower than keys."""
+    pattern = text.items("hybrid_layer_pattern", int)
+    if pattern is None or len(pattern) != layers:
+        text.missing("hybrid_layer_pattern")
+        return []
+    sliding = {
+        "kv_heads": text.required("swa_num_key_value_heads"),
+        "head_dim": text.required("swa_head_dim"),
+        **_value_width(text, "swa_v_head_dim", "swa_head_dim"),
+        "window": text.required("sliding_window_size", "sliding_window"),
+    }
+    full = {**_heads(text, family), **_value_width(text, "v_head_dim", "head_dim")}
+    return [
+        {"kind": "sliding", "layers": sum(kind == 1 for kind in pattern), **sliding},
+        {"kind": "full", "layers": sum(kind != 1 for kind in pattern), **full},
+    ]
+
+
+def _value_width(text: Fields, value: str, key: str) -> Group:
+    width = text.whole(value)
+    return {} if width is None or width == text.whole(key) else {"value_head_dim": width}
+
+
+def _parallel(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    """Falcon-H1: every layer has attention and a Mamba-2 state side by side."""
+    state = {
+        "heads": text.required("mamba_n_heads"),
+        "head_dim": text.required("mamba_d_head"),
+        "groups": text.required("mamba_n_groups"),
+        "state_dim": text.required("mamba_d_state"),
+        "conv_kernel": text.required("mamba_d_conv"),
+        "chunk": text.required("mamba_chunk_size"),
+        "state_dtype": _state_type(text, "", dtype),
+    }
+    return [{"kind": "full", "layers": layers, **_heads(text, family)}, {"kind": "mamba2", "layers": layers, **state}]
+
+
+def _convolutions(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    """LFM2: attention in some layers, a short convolution in the others."""
+    kinds = _kinds(text, layers, "full", "conv")
+    if kinds is None:
+        chosen = text.items("full_attn_idxs", int)
+        if chosen is None:
+            text.missing("layer_types", "full_attn_idxs")
+            return []
+        kinds = Counter(full=len(chosen), conv=layers - len(chosen))
+    state = {"width": text.required("conv_dim", "hidden_size"), "conv_kernel": text.required("conv_L_cache", least=2)}
+    return [{"kind": "full", "layers": kinds["full"], **_heads(text, family)}, {"kind": "conv", "layers": kinds["conv"], **state}]
+
+
 def _gated_delta(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
-    kinds = _kinds(text, layers)
+    kinds = _kinds(text, layers, "full", "linear")
     if kinds is None:
         interval = text.required("full_attention_interval")
         kinds = Counter(full=layers // interval, linear=layers - layers // interval)
@@ -218,7 +327,7 @@ def _nemotron(text: Fields, family: Family, layers: int, dtype: str) -> list[Gro
 
 
 def _granite(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
-    kinds = _kinds(text, layers)
+    kinds = _kinds(text, layers, "full", "mamba")
     if kinds is None:
         text.missing("layer_types")
         return []

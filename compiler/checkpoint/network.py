@@ -19,7 +19,8 @@ _KEEPS_WINDOW = ("default", "su", "longrope", "llama3", "mrope")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Network:
-    """The network as its config states it. Widths are elements, windows tokens; `parameters` counts text layers without a draft head."""
+    """The network as its config states it. Widths are elements, windows tokens; `parameters` counts text layers without a draft head, and
+    is 0 where the widths that are read do not make all of them."""
 
     name: str
     model_type: str
@@ -65,9 +66,9 @@ def read_network(config: JsonFile) -> tuple[Network | None, list[Diagnostic]]:
 
 def _network(top: Fields, text: Fields, family: Family, dtype: str, groups: list[Group], name: str) -> Network:
     experts = text.whole("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts", least=0) or 0
-    inner = text.whole("intermediate_size")
+    inner = _inner(text)
     moe = _expert_width(text, family, experts, inner)
-    per_token = text.required("num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k") if experts else 0
+    per_token = text.required("num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_top_k", "top_k_experts") if experts else 0
     if per_token > experts:
         text.wrong(
             "num_experts_per_tok",
@@ -104,7 +105,7 @@ def _network(top: Fields, text: Fields, family: Family, dtype: str, groups: list
         any(isinstance(top.data.get(key), dict) and top.data[key] for key in _VISION_PARTS),
         text.whole("mtp_num_hidden_layers", "num_nextn_predict_layers", least=0) or 0,
         dtype,
-        vocab * parts.hidden * (1 if tied else 2) + parts.layers(),
+        vocab * parts.hidden * (1 if tied else 2) + parts.layers() if family.counted else 0,
     )
 
 
@@ -123,6 +124,13 @@ def _unknown(top: Fields, text: Fields) -> None:
         f"Read are: {', '.join(FAMILIES)}.",
         (*text.route, "model_type"),
     )
+
+
+def _inner(text: Fields) -> int | None:
+    """Inner width of a dense layer, the widest where each layer has its own."""
+    if isinstance(text.data.get("intermediate_size"), list):
+        return max(text.items("intermediate_size", int) or [0], default=0) or None
+    return text.whole("intermediate_size", "block_ff_dim")
 
 
 def _expert_width(text: Fields, family: Family, experts: int, inner: int | None) -> int:
@@ -182,6 +190,8 @@ class _Parts:
         total, data = self.text.required("num_hidden_layers"), self.text.data
         if self.family.layout == "nemotron":
             return hybrid_pattern(self.text).count("-")
+        if self.family.name == "gemma4":
+            return total  # Its experts stand beside a dense part.
         if not self.experts:
             return total
         listed = data.get("mlp_only_layers")
@@ -211,8 +221,11 @@ class _Parts:
                 self.heads * group["head_dim"] * (2 if self.text.data.get("attn_output_gate") or self.family.name == "qwen3-next" else 1)
             )
             return self.hidden * (query + 2 * group["kv_heads"] * group["head_dim"] + self.heads * group["head_dim"])
-        if kind == "mla":
+        if kind in ("mla", "mla-ds"):
             return self._latent(group)
+        if kind == "indexer":
+            asked = self.text.required("index_n_heads")
+            return group["head_dim"] * (self.hidden + asked * (self.text.whole("q_lora_rank") or self.hidden)) + self.hidden * asked
         if kind == "gdn":
             keys, values = group["key_heads"] * group["key_head_dim"], group["value_heads"] * group["value_head_dim"]
             return self.hidden * (2 * keys + 3 * values + 2 * group["value_heads"]) + (2 * keys + values) * group["conv_kernel"]

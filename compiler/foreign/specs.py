@@ -144,7 +144,7 @@ def engine_defaults(specs: SpecSet, flags: FlagTable, *, model_known: bool, hard
     is_large = gpu.vram_mib >= LARGE_CARD_MIB and "a100" not in gpu.name.lower()
     is_known = hardware_known and gpu.architecture != "cpu"
     values |= _batch_defaults(specs, WIDE if is_large else NARROW, model_known) if is_known else dict.fromkeys(WIDE)
-    keeps_states = any(layers.kind in ("gdn", "mamba2", "kda") for layers in specs.model.architecture.kv)
+    keeps_states = any(layers.kind in ("gdn", "mamba2", "kda", "conv") for layers in specs.model.architecture.kv)
     opts_in = keeps_states and "hybrid-prefix-cache-off-by-default" in specs.engine.limits
     values["enable_prefix_caching"] = (specs.model.architecture.prefix_caching and not opts_in) if model_known else None
     return values

@@ -12,7 +12,7 @@ from compiler.lint.rule import Subject
 from compiler.plan.core import Decision
 from compiler.units import GIB
 
-STATE_LAYERS = frozenset({"gdn", "mamba2", "kda"})
+STATE_LAYERS = frozenset({"gdn", "mamba2", "kda", "conv"})
 LATENT_LAYERS = frozenset({"mla", "mla-ds"})
 MIB_PER_GIB = 1024
 INSISTING_METHODS = frozenset({"modelopt", "modelopt_fp4", "inc", "auto-round", "auto_round"})

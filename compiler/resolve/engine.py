@@ -128,7 +128,7 @@ def _decide_identity(settings: Settings, specs: SpecSet, model: ModelPlan, host:
 
 
 def _keeps_states(specs: SpecSet) -> bool:
-    return any(layers.kind in ("gdn", "mamba2", "kda") for layers in specs.model.architecture.kv)
+    return any(layers.kind in ("gdn", "mamba2", "kda", "conv") for layers in specs.model.architecture.kv)
 
 
 def _environment(specs: SpecSet, ledger: Ledger) -> dict[str, str]:

@@ -25,9 +25,20 @@ from compiler.resolve.memory import (
     memory_plan,
 )
 from compiler.resolve.memory.inputs import MambaMode, own_draft
+from compiler.resolve.memory.releases import parsed_release
 from compiler.resolve.settings import Settings
 from compiler.schema import ModelSpec
-from compiler.schema.model import AttentionLayers, GatedDeltaLayers, KimiDeltaLayers, LatentLayers, MambaLayers
+from compiler.schema.model import (
+    AttentionLayers,
+    CompressedLayers,
+    ConvolutionLayers,
+    GatedDeltaLayers,
+    IndexerLayers,
+    KimiDeltaLayers,
+    LatentLayers,
+    Layers,
+    MambaLayers,
+)
 from compiler.schema.specset import SpecSet
 from compiler.units import GIB
 
@@ -60,7 +71,7 @@ def planner_inputs(specs: SpecSet, settings: Settings, env: dict[str, str]) -> M
         engine_release=specs.engine.release, card=_card(specs), geometry=_geometry(specs.model, settings), weights=_weights(specs.model),
         max_model_len=whole("max_model_len", specs.model.context.native), shape=_shape(specs.model),
         tp=whole("tensor_parallel_size", 1), pp=whole("pipeline_parallel_size", 1), dp=whole("data_parallel_size", 1),
-        dcp=whole("decode_context_parallel_size", 1), kv_dtype=effective_kv_dtype(specs.model, get("kv_cache_dtype")),
+        dcp=whole("decode_context_parallel_size", 1), kv_dtype=_cache_type(specs, get("kv_cache_dtype")),
         block_size=whole("block_size", None), mamba_block_size=whole("mamba_block_size", None),
         mamba_cache_mode=_state_mode(settings), mamba_cache_dtype=_state_dtype(settings.word("mamba_ssm_cache_dtype")),
         prefix_caching=get("enable_prefix_caching") is True, max_num_batched_tokens=whole("max_num_batched_tokens", None), max_num_seqs=whole("max_num_seqs", None),
@@ -106,6 +117,13 @@ def effective_kv_dtype(model: ModelSpec, chosen: str | None) -> str:
     return model.quantization.kv_cache_scheme or "auto"
 
 
+def _cache_type(specs: SpecSet, chosen: str | None) -> str:
+    """As `effective_kv_dtype`; from 0.32 on GLM's sparse attention takes fp8 unasked on compute capability 10.x (`models/config.py`)."""
+    asked, gpu = effective_kv_dtype(specs.model, chosen), specs.hardware.gpu
+    narrows = asked == "auto" and specs.model.architecture.model_type == "glm_moe_dsa" and parsed_release(specs.engine.release) >= (0, 32, 0)
+    return "fp8" if narrows and gpu.architecture != "cpu" and _number(gpu.compute_capability)[0] == 10 else asked
+
+
 def _card(specs: SpecSet) -> CardMemory:
     gpu, host = specs.hardware.gpu, specs.hardware.host
     return CardMemory(total_bytes=gpu.cuda_total, vram_mib=gpu.vram_mib, already_used_bytes=host.reserved or 0, name=gpu.name, is_cpu=gpu.architecture == "cpu",
@@ -138,15 +156,22 @@ def _geometry(model: ModelSpec, settings: Settings) -> tuple[LayerGroup, ...] | 
     return tuple(_group(layers) for layers in model.architecture.kv)
 
 
-def _group(layers: AttentionLayers | LatentLayers | GatedDeltaLayers | MambaLayers | KimiDeltaLayers) -> LayerGroup:
+def _group(layers: Layers) -> LayerGroup:
     if isinstance(layers, AttentionLayers):
         return LayerGroup(layers.kind, layers.layers, kv_heads=layers.kv_heads, head_dim_k=layers.head_dim, head_dim_v=layers.value_head_dim or 0, window=layers.window or 0)
     if isinstance(layers, LatentLayers):
         return LayerGroup("mla_ds" if layers.kind == "mla-ds" else "mla", layers.layers, kv_lora_rank=layers.kv_lora_rank, rope_dim=layers.rope_dim)
+    if isinstance(layers, CompressedLayers):
+        return LayerGroup("compressed", layers.layers, head_dim_k=layers.head_dim, window=layers.window, ratio=layers.ratio, index_dim=layers.index_head_dim or 0)
+    if isinstance(layers, IndexerLayers):
+        return LayerGroup("indexer", layers.layers, head_dim_k=layers.head_dim, ratio=layers.ratio if layers.ratio > 1 else 0,
+                          kv_dtype="bf16" if layers.dtype == "bfloat16" else None)  # fmt: skip
     return LayerGroup(layers.kind, layers.layers, state=_state(layers))
 
 
-def _state(layers: GatedDeltaLayers | MambaLayers | KimiDeltaLayers) -> StateDims:
+def _state(layers: GatedDeltaLayers | MambaLayers | KimiDeltaLayers | ConvolutionLayers) -> StateDims:
+    if isinstance(layers, ConvolutionLayers):
+        return StateDims(v_heads=1, v_dim=layers.width, k_dim=0, conv_kernel=layers.conv_kernel, is_replicated=layers.replicated)
     if isinstance(layers, GatedDeltaLayers):
         return StateDims(v_heads=layers.value_heads, v_dim=layers.value_head_dim, k_dim=layers.key_head_dim, k_heads=layers.key_heads, conv_kernel=layers.conv_kernel, ssm_dtype=layers.state_dtype)
     if isinstance(layers, MambaLayers):

@@ -116,7 +116,7 @@ class AttentionLayers(Spec):
 class LatentLayers(Spec):
     """Multi-head latent attention (MLA)."""
 
-    kind: Literal["mla", "mla-ds"] = Field(description="`mla-ds` is DeepSeek V3.2's packed 656-byte layout.")
+    kind: Literal["mla", "mla-ds"] = Field(description="`mla-ds` is sparse attention as DeepSeek V3.2's: fp8 latents are packed in 656 bytes where the card's kernel reads them so.")
     layers: Annotated[int, Field(gt=0)] = Field(description="Number of such layers.")
     kv_lora_rank: Annotated[int, Field(gt=0)] = Field(description="Width of the latent.")
     rope_dim: Annotated[int, Field(ge=0)] = Field(description="Width of the rotary part.")
@@ -159,7 +159,41 @@ class KimiDeltaLayers(Spec):
     conv_kernel: Annotated[int, Field(gt=0)] = Field(4, description="Width of the short convolution.")
 
 
-Layers = Annotated[AttentionLayers | LatentLayers | GatedDeltaLayers | MambaLayers | KimiDeltaLayers, Field(discriminator="kind")]
+class CompressedLayers(Spec):
+    """DeepSeek-V4's layers: a window of latents, and one latent for every few tokens of the whole past."""
+
+    kind: Literal["compressed"] = Field(description="A window, and compressed latents behind it.")
+    layers: Annotated[int, Field(gt=0)] = Field(description="Number of such layers.")
+    head_dim: Annotated[int, Field(gt=0)] = Field(description="Width of a latent.")
+    window: Tokens = Field(description="Window in tokens.")
+    ratio: Annotated[int, Field(ge=0)] = Field(0, description="Tokens that one compressed latent stands for; 0 for a window alone.")
+    index_head_dim: Annotated[int, Field(gt=0)] | None = Field(None, description="Width of an indexer's key, where the layer has one.")
+
+
+class IndexerLayers(Spec):
+    """Indexers of sparse attention: a key for every few tokens, beside the attention of the same layers."""
+
+    kind: Literal["indexer"] = Field(description="Keys that choose which past tokens a layer reads.")
+    layers: Annotated[int, Field(gt=0)] = Field(description="Number of layers with an indexer of their own.")
+    head_dim: Annotated[int, Field(gt=0)] = Field(description="Width of a key.")
+    ratio: Annotated[int, Field(gt=0)] = Field(1, description="Tokens that one key stands for.")
+    dtype: Literal["fp8", "bfloat16"] = Field("fp8", description="How a key is kept; fp8 with its scale.")
+
+
+class ConvolutionLayers(Spec):
+    """Short convolutions: the last few rows, of fixed size."""
+
+    kind: Literal["conv"] = Field(description="A short convolution.")
+    layers: Annotated[int, Field(gt=0)] = Field(description="Number of such states.")
+    width: Annotated[int, Field(gt=0)] = Field(description="Channels.")
+    conv_kernel: Annotated[int, Field(gt=1)] = Field(description="Tokens that a result depends on, dilation included.")
+    replicated: bool = Field(False, description="Every tensor-parallel rank keeps all channels.")
+
+
+Layers = Annotated[
+    AttentionLayers | LatentLayers | GatedDeltaLayers | MambaLayers | KimiDeltaLayers | CompressedLayers | IndexerLayers | ConvolutionLayers,
+    Field(discriminator="kind"),
+]
 
 
 class MeasuredKv(Spec):

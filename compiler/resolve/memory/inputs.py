@@ -270,7 +270,15 @@ class MemoryInputs:
         """Target and draft layers together; empty for measured geometry."""
         if isinstance(self.geometry, MeasuredKV):
             return ()
-        return self.geometry + (self.speculation.groups if self.speculation else ())
+        groups = self.geometry + (self.speculation.groups if self.speculation else ())
+        return tuple(self._served(group) if group.kind == "mla_ds" else group for group in groups)
+
+    def _served(self, group: LayerGroup) -> LayerGroup:
+        """Sparse latents as release and kernel keep them: packed where fp8 is asked for, but plain on compute capability 10.x; unasked
+        packed before 0.12 and on 12.x, else 16 bits (``models/config.py``, ``platforms/cuda.py``, ``_canonicalize_sparse_mla_kv_cache_dtype``)."""
+        family = self.card.capability[0] if self.card.capability and releases.SPARSE_BY_CARD.at(self.release) else 0
+        is_plain = family == 10 or (self.kv_dtype == "auto" and family != 12 and not releases.SPARSE_ALWAYS_PACKED.at(self.release))
+        return replace(group, kind="mla") if is_plain else group
 
     @property
     def is_hybrid(self) -> bool:

@@ -69,6 +69,9 @@ PAGES_ARE_PADDED = Law(False, (((0, 24, 0), True),))
 LARGEST_BATCH = Law(8192, (((0, 28, 0), 16_384),))
 # A GB10 counts as a small card although its memory is large.
 GB10_IS_SMALL = Law(False, (((0, 33, 0), True),))
+# The card chooses how sparse latents are kept; read in 0.26.0, 0.27.1 and 0.33.0, before that Hopper's layout is taken for all.
+SPARSE_ALWAYS_PACKED = Law(True, (((0, 12, 0), False),))
+SPARSE_BY_CARD = Law(False, (((0, 26, 0), True),))
 # Models that take the newer runner unasked: none that is known by its shape, dense and latent ones, all.
 DEFAULT_RUNNER = Law("old", (((0, 25, 0), "dense"), ((0, 26, 0), "dense-and-latent"), ((0, 29, 0), "all")))
 # The newer runner charges an estimate of its CUDA graphs to the share, as the older one does.

@@ -29,8 +29,12 @@ def plain(group: dict[str, Any]) -> list[Any]:
         "gdn": ("key_heads", "value_heads", "state_dtype"),
         "mamba2": ("heads", "head_dim", "state_dtype"),
         "kda": ("heads", "head_dim"),
+        "mla-ds": ("kv_lora_rank", "rope_dim"),
+        "indexer": ("head_dim", "ratio", "dtype"),
+        "compressed": ("head_dim", "window", "ratio", "index_head_dim"),
+        "conv": ("width", "conv_kernel", "replicated"),
     }
-    rest = keys.get(group["kind"], ("kv_heads", "head_dim", "window"))
+    rest = keys.get(group["kind"], ("kv_heads", "head_dim", "value_head_dim", "window"))
     return [group["kind"], group["layers"], *(group[key] for key in rest if key in group)]
 
 

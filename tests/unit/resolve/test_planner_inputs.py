@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from compiler.resolve.ledger import Ledger
-from compiler.resolve.memory import Lora, MemoryInputs
+from compiler.resolve.memory import LayerGroup, Lora, MemoryInputs, StateDims
 from compiler.resolve.planner_inputs import effective_kv_dtype, planned_memory, planner_inputs
 from compiler.resolve.settings import layered_settings
 from compiler.resolve.speculation import decide_speculation
@@ -180,3 +180,26 @@ def test_a_plan_says_which_start_corrects_it_and_what_was_different_there() -> N
     assert memory.calibration.evidence == "nemotron-ada/nemotron-ada-v79-fp16-solo"
     assert memory.calibration.differs == ("gpu_memory_utilization 0.93", "max_num_batched_tokens 4096")
     assert memory.kv_gib.low < memory.kv_gib.mid < memory.kv_gib.high
+
+
+@pytest.mark.parametrize(("written", "expected"), [
+    ({"kind": "compressed", "layers": 3, "head_dim": 512, "window": 128, "ratio": 4, "index_head_dim": 128}, LayerGroup("compressed", 3, head_dim_k=512, window=128, ratio=4, index_dim=128)),
+    ({"kind": "compressed", "layers": 2, "head_dim": 512, "window": 128}, LayerGroup("compressed", 2, head_dim_k=512, window=128)),
+    ({"kind": "indexer", "layers": 3, "head_dim": 128}, LayerGroup("indexer", 3, head_dim_k=128)),
+    ({"kind": "indexer", "layers": 3, "head_dim": 128, "ratio": 4, "dtype": "bfloat16"}, LayerGroup("indexer", 3, head_dim_k=128, ratio=4, kv_dtype="bf16")),
+    ({"kind": "mla-ds", "layers": 3, "kv_lora_rank": 512, "rope_dim": 64}, LayerGroup("mla_ds", 3, kv_lora_rank=512, rope_dim=64)),
+    ({"kind": "conv", "layers": 1, "width": 10240, "conv_kernel": 10, "replicated": True}, LayerGroup("conv", 1, state=StateDims(1, 10240, 0, conv_kernel=10, is_replicated=True))),
+])  # fmt: skip
+def test_layers_reach_the_planner_by_kind(written: dict[str, Any], expected: LayerGroup) -> None:
+    found = inputs(changes={"model": {"architecture.kv": [written]}}).geometry
+    assert found == (expected,)
+
+
+@pytest.mark.parametrize(("model_type", "release", "capability", "expected"), [
+    ("glm_moe_dsa", "0.33.0", "10.0", "fp8"), ("glm_moe_dsa", "0.33.0", "9.0", "auto"), ("glm_moe_dsa", "0.27.1", "10.0", "auto"), ("deepseek_v32", "0.33.0", "10.0", "auto")])
+def test_sparse_glm_narrows_its_cache_on_one_family_of_cards(model_type: str, release: str, capability: str, expected: str) -> None:
+    changes: Changes = {
+        "model": {"architecture.model_type": model_type, "quantization.kv_cache_scheme": REMOVE}, "engine": {"release": release},
+        "hardware": {"gpu.compute_capability": capability}, "profile": {"settings.kv_cache_dtype": "auto"},
+    }  # fmt: skip
+    assert inputs(changes=changes).kv_dtype == expected

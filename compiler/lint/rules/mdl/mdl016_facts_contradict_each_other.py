@@ -34,6 +34,7 @@ RULE = Rule(code="MDL016", name="facts-contradict-each-other", severity=Severity
 # Least and most bytes of a parameter, all parts of a network together.
 WIDTHS = {"none": (1.9, 4.2), "fp8": (0.95, 2.1), "int8": (0.95, 2.1)}
 FOUR_BITS = (0.475, 2.1)
+PARALLEL = frozenset({"falcon-h1"})  # Attention and state stand side by side in every layer.
 LEAST_DOWNLOAD = 0.9  # of what is loaded: sizes are stated in rounded GB
 WHY = "every plan's memory is added up from these numbers, and one of them is wrong"
 
@@ -68,6 +69,6 @@ def _network(model: ModelSpec) -> Iterator[tuple[tuple[str, str], str, str]]:
     a = model.architecture
     if a.experts_per_token > a.experts:
         yield ("architecture", "experts_per_token"), f"{a.experts_per_token} experts for a token of {a.experts}", "read both from config.json"
-    counted = sum(group.layers for group in a.kv)
+    counted = sum(group.layers for group in a.kv if group.kind not in ("indexer", "conv") and (group.kind != "mamba2" or a.family not in PARALLEL))
     if a.layers is not None and counted > a.layers:
         yield ("architecture", "kv"), f"{counted} layers in `kv` of a network of {a.layers}", "count each layer once"

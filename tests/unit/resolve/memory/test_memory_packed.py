@@ -100,3 +100,13 @@ def test_an_indexer_of_single_tokens_shares_the_table_of_its_latents() -> None:
 def test_a_compressed_layer_without_a_window_is_refused() -> None:
     with pytest.raises(ValueError, match="lacks the sizes"):
         LayerGroup("compressed", 1, head_dim_k=512)
+
+
+@pytest.mark.parametrize(("capability", "release", "kv_dtype", "latent"), [
+    ((9, 0), "0.33.0", "fp8", 656), ((9, 0), "0.33.0", "auto", 1152), ((10, 0), "0.33.0", "fp8", 576), ((10, 3), "0.26.0", "auto", 1152),
+    ((10, 0), "0.19.1", "fp8", 656), ((9, 0), "0.11.0", "auto", 656), ((9, 0), "0.12.0", "auto", 1152), ((12, 0), "0.33.0", "auto", 656), ((12, 1), "0.27.1", "fp8", 656), ((12, 0), "0.33.0", "bfloat16", 1152), (None, "0.33.0", "fp8", 656)])
+def test_sparse_latents_are_kept_as_the_card_reads_them(capability: tuple[int, int] | None, release: str, kv_dtype: str, latent: int) -> None:
+    groups = (LayerGroup("mla_ds", 61, kv_lora_rank=512, rope_dim=64), LayerGroup("indexer", 61, head_dim_k=128))
+    card = CardMemory(vram_mib=183_359, capability=capability)
+    layout = cache_layout(MemoryInputs(release, card, groups, Weights(), 32_768, tp=8, kv_dtype=kv_dtype, block_size=64, max_num_batched_tokens=8192))
+    assert layout.bytes_per_block == 61 * 64 * (latent + 132)
