@@ -39,7 +39,8 @@ GROUPED = ("awq-int4", "gptq-int4", "fp8")
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit when slices of experts are no multiple of a group."""
-    architecture, shares = subject.specs.model.architecture, subject.plan.engine.tensor_parallel
+    # Without expert parallelism every expert is cut over all ranks of all replicas.
+    architecture, shares = subject.specs.model.architecture, subject.plan.engine.tensor_parallel * subject.plan.engine.data_parallel
     sliced = is_moe(subject) and not subject.setting("enable_expert_parallel") and shares > 0
     grouped = subject.specs.model.quantization.scheme in GROUPED
     if sliced and grouped and architecture.moe_intermediate % (GROUP * shares):

@@ -2,7 +2,8 @@
 
 ## What it flags
 `gpu_memory_utilization` above 0.95 with CUDA graphs (0.97 ran out on some cards and served on others), above 0.90 with a DSpark draft, above 0.85 with Marlin experts on a 24 GB
-card, and above 0.85 with a TurboQuant cache (an error on compute capability 8.6, where it was seen).
+card, and above 0.85 with a TurboQuant cache (an error from 0.93 on, with windows of 700,000 tokens and more on compute capability 8.6:
+where it was seen).
 
 ## Why it hurts
 Some buffers are taken after the engine has sized its cache: graph capture, a draft's tensors, Marlin's workspace
@@ -40,6 +41,10 @@ RULE = Rule(
 )  # fmt: skip
 
 
+# The utilization and the prompt at which a TurboQuant cache was seen to kill the engine.
+SEEN_AT, SEEN_WITH = 0.93, 700_000
+
+
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each measured limit that the utilization exceeds."""
     if subject.setting("kv_cache_memory_bytes") is not None:
@@ -57,7 +62,8 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 def _limits(subject: Subject) -> tuple[tuple[bool, float, str, str, Severity], ...]:
     """Rows: whether it applies, the limit, with what, why, severity."""
-    packed = Severity.ERROR if sm(subject) == 86 else Severity.WARNING
+    seen = sm(subject) == 86 and utilization(subject) >= SEEN_AT and subject.plan.engine.max_model_len >= SEEN_WITH
+    packed = Severity.ERROR if seen else Severity.WARNING
     small_marlin = is_moe(subject) and uses_marlin(subject) and vram_gib(subject) <= 24.1
     return (
         (is_turboquant(subject), 0.85, "a TurboQuant cache", "a long prompt takes 516 MiB more and kills it", packed),

@@ -1,7 +1,8 @@
 """CUDA allocator settings are changed under Marlin kernels.
 
 ## What it flags
-`PYTORCH_CUDA_ALLOC_CONF` or `PYTORCH_ALLOC_CONF` with a Marlin kernel: an error on compute capability 8.9, where it was seen, else a warning.
+`PYTORCH_CUDA_ALLOC_CONF` or `PYTORCH_ALLOC_CONF` with a Marlin kernel: an error on compute capability 8.9
+under WSL2, where it was seen, else a warning.
 
 ## Why it hurts
 The start failed with every such setting that was tried; `expandable_segments` fails in a container besides, which
@@ -17,7 +18,7 @@ Unset the variable; lower the utilization if memory is short.
 When a start with this very value succeeded on this card; cite it.
 
 ## Source
-A logbook line on two RTX 4090; the bootstrap's list of forbidden settings.
+A logbook line on two RTX 4090 under WSL2; the bootstrap's list of forbidden settings.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from compiler.lint.rule import Hit, Rule, Subject
 RULE = Rule(code="QNT016", name="allocator-settings-with-marlin", severity=Severity.ERROR, traps=("alloc-flags-marlin",))
 
 
-SEEN_ON = 89
+SEEN_ON = (89, "wsl2")
 VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
@@ -41,5 +42,6 @@ def check(subject: Subject) -> Iterator[Hit]:
         value = environment(subject, name)
         if value and uses_marlin(subject):
             place, what = environment_place(subject, name), f"{name}={value} with Marlin kernels"
-            severity = None if sm(subject) == SEEN_ON else Severity.WARNING
+            seen = (sm(subject), subject.plan.hardware.host) == SEEN_ON
+            severity = None if seen else Severity.WARNING
             yield Hit(place, what, "starts failed with allocator settings under Marlin", f"unset {name}", severity, edit=Edit("remove", place))
