@@ -75,7 +75,7 @@ def _case(row: dict[str, Any], shapes: dict[str, Any]) -> Case:
         engine_release=str(data["release"]), card=_card(data.get("gpu", {"smi_mib": 81559})), geometry=groups,
         weights=Weights(total=data.get("checkpoint_bytes", 0), per_rank=int(weights * GIB) if weights else None),
         max_model_len=data["window"], shape=ModelShape(**{k: shape[k] for k in SHAPE_FIELDS if k in shape}),
-        tp=data.get("tp", 1), dp=data.get("dp", 1), kv_dtype=data.get("cache", "auto"), block_size=data.get("block"),
+        tp=data.get("tp", 1), pp=data.get("pp", 1), dp=data.get("dp", 1), kv_dtype=data.get("cache", "auto"), block_size=data.get("block"),
         mamba_cache_mode=data.get("mode"), mamba_cache_dtype=data.get("state_dtype"),
         max_num_batched_tokens=data.get("batch"), max_num_seqs=data.get("seqs"), gpu_memory_utilization=data.get("util"),
         kv_cache_memory_bytes=data.get("kv_fixed"), enforce_eager=data.get("start") == "eager",
