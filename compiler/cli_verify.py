@@ -14,7 +14,8 @@ from compiler.load import data_root
 
 def verify(
     profile: Profile,
-    engine_python: Annotated[Path | None, typer.Option("--engine-python", metavar="PATH", help="Python of an environment that has the profile's release. Absent: one is made in the cache, once.", show_default=False)] = None,
+    engine_python: Annotated[Path | None, typer.Option("--engine-python", metavar="PATH", help="Python of an environment that has the profile's release. Absent: one in the cache, an image in a Docker engine, or one that is made, once.", show_default=False)] = None,
+    engine_image: Annotated[str | None, typer.Option("--engine-image", metavar="NAME", help="Image in a Docker engine that has the release; `profile` takes the profile's own, else the release's public one.", show_default=False)] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FOLDER", help="Folder with the checkpoint's config.json; no weights are needed.", show_default=False)] = None,
     draft_config: Annotated[Path | None, typer.Option("--draft-config", metavar="FOLDER", help="Folder with the config.json of a draft checkpoint.", show_default=False)] = None,
     config_from: Annotated[Literal["auto", "hub", "facts"], typer.Option("--config-from", help="Without --config: the Hub, the facts of the model spec, or the first of them that has one.")] = "auto",
@@ -34,6 +35,8 @@ def verify(
 
       podwright verify mine --specs ./my-specs --engine-python /opt/venv/bin/python
 
+      podwright verify nemotron-ada --engine-image profile
+
       podwright verify ornith-2xa40 --config-from facts --no-build
     """
     from compiler.lint.rule import Subject
@@ -43,9 +46,11 @@ def verify(
 
     if config is not None and config_from != "auto":
         raise typer.BadParameter("is for a profile without --config", param_hint="--config-from")
+    if engine_python is not None and engine_image is not None:
+        raise typer.BadParameter("one engine is asked: give --engine-python or --engine-image", param_hint="--engine-image")
     store = spec_store(specs, only_specs)
     specset = usable_specset(store, profile, as_json)
     plan = resolve_plan(specset)
     found = apply_ignores(findings(Subject(specset, plan, {}), "plan"), specset)
-    orders = Orders(data_root(), engine_python, config, draft_config, config_from, build, install)
+    orders = Orders(data_root(), engine_python, engine_image, config, draft_config, config_from, build, install)
     raise typer.Exit(run_verify(specset, plan, found, orders, as_json=as_json))

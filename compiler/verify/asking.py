@@ -48,14 +48,19 @@ def answer_of(row: Mapping[str, Any]) -> Answer:
     )  # fmt: skip
 
 
+def quiet_env(card: Mapping[str, Any], cache: Path) -> dict[str, str]:
+    """The judge's own variables: the card, no Hub, no reports, no account's settings."""
+    return {
+        "PODWRIGHT_CARD": json.dumps(dict(card)), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CACHE_ROOT": str(cache / "judge"),
+    }  # fmt: skip
+
+
 def judge_env(engine: Engine, card: Mapping[str, Any], root: Path, cache: Path) -> dict[str, str]:
-    """The judge's environment: quiet, without the Hub, no account's settings."""
+    """The judge's environment on this machine."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG", "PODWRIGHT_TRACE") if name in os.environ}
     loader = {"LD_LIBRARY_PATH": str(engine.driver)} if engine.driver else {}
-    return {
-        **kept, **loader, "PODWRIGHT_CARD": json.dumps(dict(card)), "PYTHONPATH": str(root / JUDGE), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore",
-        "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CACHE_ROOT": str(cache / "judge"),
-    }  # fmt: skip
+    return {**kept, **loader, **quiet_env(card, cache), "PYTHONPATH": str(root / JUDGE)}
 
 
 def answers(engine: Engine, card: Mapping[str, Any], jobs: Sequence[dict[str, Any]], root: Path, cache: Path) -> dict[str, Answer]:
@@ -69,12 +74,13 @@ def answers(engine: Engine, card: Mapping[str, Any], jobs: Sequence[dict[str, An
         raise NoAnswer(
             f"{engine.python} gave no answer: {error}", "Nothing is known about the plan.", "Run it again on a machine that is less busy."
         ) from error
-    found = {row["id"]: answer_of(row) for row in (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))}
-    if len(found) != len(jobs):
-        words = done.stderr.strip()[-LAST_WORDS:] or "it said nothing"
-        raise NoAnswer(
-            f"{engine.python} ended with code {done.returncode} before it answered",
-            words,
-            "Look whether that environment has the release's CUDA build whole.",
-        )
+    return answers_in(done.stdout, len(jobs), str(engine.python), done.returncode, done.stderr)
+
+
+def answers_in(output: str, count: int, who: str, code: int, errors: str) -> dict[str, Answer]:
+    """The answers that the judge printed, by id. Raises NoAnswer where they are not as many as the questions."""
+    found = {row["id"]: answer_of(row) for row in (json.loads(line) for line in output.splitlines() if line.startswith("{"))}
+    if len(found) != count:
+        words = errors.strip()[-LAST_WORDS:] or "it said nothing"
+        raise NoAnswer(f"{who} ended with code {code} before it answered", words, "Look whether it has the release's CUDA build whole.")
     return found

@@ -21,7 +21,8 @@ from compiler.schema.specset import SpecSet
 from compiler.verify.asking import Answer, answers
 from compiler.verify.comparison import Row, compared
 from compiler.verify.configs import ModelConfig, NoConfig, folder_config, hub_config, model_config
-from compiler.verify.environment import Engine, engines_folder, given_engine, release_engine
+from compiler.verify.environment import Engine, cached_engine, engines_folder, given_engine, release_engine
+from compiler.verify.image import ImageEngine, image_answers, image_at_hand, image_engine
 from compiler.verify.question import Subject, card_facts, draft_repo, job_of, subjects
 
 OK, FAULT, NOT_ASKED = 0, 1, 4
@@ -30,10 +31,11 @@ WIDEST = 60
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Orders:
-    """How to ask. `root` holds `images` and `specs`; `draft` is a folder with the config.json of a draft checkpoint."""
+    """How to ask. `root` holds `images` and `specs`; `image` names one, or is `profile`; `draft` is a folder with a draft checkpoint's config.json."""
 
     root: Path
     python: Path | None = None
+    image: str | None = None
     config: Path | None = None
     draft: Path | None = None
     config_from: Literal["auto", "hub", "facts"] = "auto"
@@ -88,7 +90,7 @@ def run_verify(specs: SpecSet, plan: Plan, findings: Sequence[Diagnostic], order
     ok = all(j.ok for j in judgements)
     asked = all(j.answer.is_judgement for j in judgements)
     if as_json:
-        where = {"release": plan.engine.release, "card": card_facts(plan.hardware, specs.hardware), "rules_that_refuse": refusing}
+        where = {"release": plan.engine.release, "asked": asked_of(engine), "card": card_facts(plan.hardware, specs.hardware), "rules_that_refuse": refusing}
         print_json({"ok": ok, "profile": plan.profile, **where, "engines": [j.to_json() for j in judgements]})
     else:
         print("\n\n".join(text_of(j, plan) for j in judgements))
@@ -97,8 +99,8 @@ def run_verify(specs: SpecSet, plan: Plan, findings: Sequence[Diagnostic], order
     return OK if ok else FAULT if asked else NOT_ASKED
 
 
-def found_engine(plan: Plan, specs: SpecSet, orders: Orders, say: Callable[[str], None]) -> Engine:
-    """The environment to ask. Raises DeployError."""
+def found_engine(plan: Plan, specs: SpecSet, orders: Orders, say: Callable[[str], None]) -> Engine | ImageEngine:
+    """The environment or the image to ask: the one that is named, one that is there, or an environment that is made. Raises DeployError."""
     if plan.engine.distribution != "vllm":
         raise NoConfig(
             f"{plan.profile} runs on {plan.engine.distribution}, not on a card",
@@ -107,30 +109,51 @@ def found_engine(plan: Plan, specs: SpecSet, orders: Orders, say: Callable[[str]
         )
     if orders.python is not None:
         return given_engine(orders.python, plan.engine.release, orders.root, os.environ)
+    if orders.image is not None:
+        return image_engine(orders.image, plan, specs.engine)
+    there = cached_engine(plan.engine.release, os.environ) or image_at_hand(plan, specs.engine)
+    if there is not None:
+        return there
     lock = orders.root / "specs" / "engines" / specs.engine.lock if specs.engine.lock else None
     return release_engine(
         plan.engine.release, lock if lock is not None and lock.is_file() else None, orders.root, os.environ, orders.may_make, say
     )
 
 
+def asked_of(engine: Engine | ImageEngine) -> dict[str, str]:
+    """Who answered, for programs."""
+    return {"image": engine.reference, "id": engine.id} if isinstance(engine, ImageEngine) else {"python": str(engine.python)}
+
+
 def judged(
-    plan: Plan, specs: SpecSet, engine: Engine, orders: Orders, say: Callable[[str], None], refusing: Sequence[str] = ()
+    plan: Plan, specs: SpecSet, engine: Engine | ImageEngine, orders: Orders, say: Callable[[str], None], refusing: Sequence[str] = ()
 ) -> list[Judgement]:
     """All engines of a plan, asked of one process. `refusing` are rules that refuse the profile already. Raises DeployError."""
     client = HubClient(token=os.environ.get("HF_TOKEN"))
     card = card_facts(plan.hardware, specs.hardware)
-    with tempfile.TemporaryDirectory(prefix="podwright-verify-") as folder:
+    with tempfile.TemporaryDirectory(prefix="podwright-verify-") as name:
+        folder = Path(name)
         asked: list[tuple[Subject, ModelConfig, dict[str, Any]]] = []
         for subject in subjects(plan, specs):
             config = model_config(subject.model, subject.spec, orders.config, orders.config_from, client)
-            draft = _written(Path(folder) / subject.name / "draft", _draft_config(subject, orders, client))
-            model = _written(Path(folder) / subject.name / "model", config)
-            asked.append((subject, config, job_of(subject, model or Path(folder), draft, orders.build)))
+            draft = _written(folder / subject.name / "draft", _draft_config(subject, orders, client))
+            model = _written(folder / subject.name / "model", config)
+            seen = [engine.seen(path, folder) if path is not None else None for path in (model, draft)]
+            asked.append((subject, config, job_of(subject, seen[0] or folder, seen[1], orders.build)))
+        who = f" of {engine.reference}" if isinstance(engine, ImageEngine) else ""
         say(
-            f"asking vLLM {plan.engine.release} about {plan.profile} on {plan.hardware.count} x {plan.hardware.name}, half a minute for each engine and rank"
+            f"asking vLLM {plan.engine.release}{who} about {plan.profile} on {plan.hardware.count} x {plan.hardware.name}, half a minute for each engine and rank"
         )
-        found = answers(engine, card, [job for _, _, job in asked], orders.root, engines_folder(os.environ))
+        found = _answers(engine, plan, card, [job for _, _, job in asked], orders.root, folder)
     return [judgement(subject, config, found[subject.name], refusing) for subject, config, _ in asked]
+
+
+def _answers(
+    engine: Engine | ImageEngine, plan: Plan, card: dict[str, Any], jobs: Sequence[dict[str, Any]], root: Path, folder: Path
+) -> dict[str, Answer]:
+    if isinstance(engine, ImageEngine):
+        return image_answers(engine, plan.engine.release, card, jobs, root, folder)
+    return answers(engine, card, jobs, root, engines_folder(os.environ))
 
 
 def judgement(subject: Subject, config: ModelConfig, answer: Answer, refusing: Sequence[str] = ()) -> Judgement:

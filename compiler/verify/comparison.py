@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Any, Literal
 
 from compiler.units import GIB
@@ -42,13 +43,58 @@ class Row:
 def compared(subject: Subject, answer: Answer, is_own_config: bool) -> list[Row]:
     """Every row for one engine that was accepted as far as the answer goes."""
     rows = [*_configuration(subject, answer.resolved)]
-    for rank in answer.ranks:
-        label = "" if len(answer.ranks) == 1 else f" of rank {rank['rank']}"
-        rows += _rank(subject, rank, is_own_config, label, answer.resolved.get("mamba_cache_mode") == "all")
-    if len(answer.ranks) > 1:
-        unlike = [rank["rank"] for rank in answer.ranks if _layout(rank) != _layout(answer.ranks[0])]
-        rows.append(_row("ranks unlike rank 0", [], unlike, "The plan divides all ranks alike."))
+    stages = _stages(answer.ranks)
+    rows += _layers(subject, stages, is_own_config) if len(stages) > 1 else ()
+    keeps_states = answer.resolved.get("mamba_cache_mode") == "all"
+    # What the fullest stage costs a token is what the plan counts with.
+    growing = None if keeps_states else max((token_bytes(members[0]["kv_specs"]) for members in stages), default=0.0)
+    for members in stages:
+        for rank in members:
+            label = _label(rank, len(stages), len(answer.ranks))
+            slack = _end_of_pipeline(subject) if len(stages) > 1 else 0.0
+            rows.append(_weights(subject, rank["parameter_bytes"] / GIB, is_own_config, label, slack))
+            if rank is answer.ranks[0]:
+                rows += _cache(subject, rank, growing)
+            if rank is members[0]:
+                rows += _backends(rank, label if len(stages) > 1 else "")
+            if rank is answer.ranks[0]:
+                rows += _kernel(subject, rank["backends"], is_own_config)
+    if len(answer.ranks) > len(stages):
+        unlike = [rank["rank"] for members in stages for rank in members if _layout(rank) != _layout(members[0])]
+        rows.append(_row("ranks unlike the first of their stage" if len(stages) > 1 else "ranks unlike rank 0", [], unlike, "The plan divides all ranks alike."))
     return rows
+
+
+def _stages(ranks: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Ranks by their pipeline stage."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for rank in ranks:
+        found.setdefault(rank.get("stage", 0), []).append(rank)
+    return list(found.values())
+
+
+def _label(rank: dict[str, Any], stages: int, ranks: int) -> str:
+    if stages > 1:
+        return f" of stage {rank['stage']}" + (f", rank {rank['rank']}" if ranks > stages else "")
+    return f" of rank {rank['rank']}" if ranks > 1 else ""
+
+
+def _layers(subject: Subject, stages: list[list[dict[str, Any]]], is_own_config: bool) -> Iterable[Row]:
+    """How the layers are dealt out to the stages, and what a stage weighs on average."""
+    counts = [int(members[0].get("layers") or 0) for members in stages]
+    total = subject.spec.architecture.layers
+    if total is not None and all(counts):
+        yield _row("layers of all stages", total, sum(counts), "A stage lacks layers, or the spec states another number of them.")
+        yield _row("layers of the fullest stage", ceil(total / len(stages)), max(counts), "The plan gives that stage an even share of weights and cache.")
+    yield Row("layers by stage", None, counts, "told")
+    mean = sum(rank["parameter_bytes"] for members in stages for rank in members) / sum(map(len, stages)) / GIB
+    yield _weights(subject, mean, is_own_config, " on average", 0.0)
+
+
+def _end_of_pipeline(subject: Subject) -> float:
+    """GiB by which stages may differ: the first one has the embedding, the last one the head (docs/memory.md)."""
+    network = subject.spec.architecture
+    return (network.hidden or 0) * network.vocab * 2 / subject.engine.tensor_parallel / GIB
 
 
 def _layout(rank: dict[str, Any]) -> tuple[Any, ...]:
@@ -105,56 +151,38 @@ def _rope(subject: Subject, rope: dict[str, Any] | None) -> Row:
     return _row("rope", f"yarn, factor {factor:g}", f"{kind}, factor {found:g}" if isinstance(found, (int, float)) else kind, why)
 
 
-def _rank(subject: Subject, rank: dict[str, Any], is_own_config: bool, label: str, keeps_states: bool) -> Iterable[Row]:
-    """Rows of one rank. With states kept for every block, what a token costs is not in any layer's own page: the tokens tell it."""
+def _cache(subject: Subject, rank: dict[str, Any], growing: float | None) -> Iterable[Row]:
+    """The cache as the first rank has it. With states kept for every block, what a token costs is not in any layer's own page: the tokens tell it."""
     memory = subject.memory
-    yield _weights(subject, rank["parameter_bytes"] / GIB, is_own_config, label)
-    if label and rank["rank"] > 0:
-        return  # A row of its own says whether this rank's backends and cache are those of rank 0.
+    less = "The cache holds another number of tokens than planned."
     yield _row("block_size", memory.block_size, rank["block_size"], "Prefix hits and state slots come in other steps than planned.")
-    if not keeps_states:
-        yield _near(
-            "bytes_per_token",
-            memory.bytes_per_token,
-            token_bytes(rank["kv_specs"]),
-            CLOSE,
-            "The cache holds another number of tokens than planned.",
-        )
-    if rank.get("cache"):
-        yield _near(
-            "kv_tokens",
-            memory.kv_tokens.mid,
-            rank["cache"]["tokens"],
-            CLOSE,
-            "From the same memory the release makes another number of tokens.",
-        )
-        yield _near(
-            "concurrency",
-            memory.concurrency.mid,
-            round(rank["cache"]["concurrency"], 2),
-            CLOSE,
-            "The pool holds another number of full windows.",
-        )
-        yield Row("num_blocks", None, rank["cache"]["num_blocks"], "told")
-    else:
-        yield Row(
-            "kv_tokens",
-            memory.kv_tokens.mid,
-            None,
-            "told",
-            "Not judged: there is no cache to divide, or this release divides it where podwright does not look.",
-        )
+    if growing is not None:
+        yield _near("bytes_per_token", memory.bytes_per_token, growing, CLOSE, less)
+    cache = rank.get("cache")
+    if not cache:
+        why = "Not judged: there is no cache to divide, or this release divides it where podwright does not look."
+        yield Row("kv_tokens", memory.kv_tokens.mid, None, "told", why)
+        return
+    tokens, full = "From the same memory the release makes another number of tokens.", "The pool holds another number of full windows."
+    yield _near("kv_tokens", memory.kv_tokens.mid, cache["tokens"], CLOSE, tokens)
+    yield _near("concurrency", memory.concurrency.mid, round(cache["concurrency"], 2), CLOSE, full)
+    yield Row("num_blocks", None, cache["num_blocks"], "told")
+
+
+def _backends(rank: dict[str, Any], label: str) -> Iterable[Row]:
     for kind in ("attention", "linear", "experts"):
         if rank["backends"].get(kind):
-            yield Row(f"{kind} backends", None, _counted(rank["backends"][kind]), "told")
-    yield from _kernel(subject, rank["backends"], is_own_config)
+            yield Row(f"{kind} backends{label}", None, _counted(rank["backends"][kind]), "told")
 
 
-def _weights(subject: Subject, found: float, is_own_config: bool, label: str) -> Row:
+def _weights(subject: Subject, found: float, is_own_config: bool, label: str, slack: float) -> Row:
+    """Weights of one rank beside the plan's, which may differ by `slack` GiB more than any two do."""
     planned, name, found = subject.memory.weights_gib, f"weights{label}, GiB", round(found, 3)
     if not is_own_config:
         return Row(name, planned, found, "told", NOT_JUDGED)
-    return _near(name, planned, found, WEIGHTS_CLOSE, "The planner takes another share of the card for weights.")
+    if abs(planned - found) <= slack + WEIGHTS_CLOSE * max(planned, found):
+        return Row(name, planned, found, "same")
+    return Row(name, planned, found, "differs", "The planner takes another share of the card for weights.")
 
 
 def _kernel(subject: Subject, backends: dict[str, dict[str, int]], is_own_config: bool) -> Iterable[Row]:

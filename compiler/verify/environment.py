@@ -16,9 +16,9 @@ SCRIPT = Path("images/engine/judge/make_environment.sh")
 # Finding the package imports nothing of it; a cold disk takes seconds.
 LOOK_S = 60
 NO_PYTHON, NO_COMPILER = 3, 4
-TWO_WAYS = (
-    "Either name a Python that has it with --engine-python PATH, or let podwright make an environment: it needs Python 3.12 (PODWRIGHT_PYTHON312 names one), "
-    "a C compiler and binutils, 8 GB of disk and a network."
+WAYS = (
+    "Name a Python that has it with --engine-python PATH, or an image with --engine-image NAME, or let podwright make an environment: it needs Python 3.12 "
+    "(PODWRIGHT_PYTHON312 names one), a C compiler and binutils, 8 GB of disk and a network."
 )
 
 
@@ -34,6 +34,10 @@ class Engine:
     driver: Path | None
     made: bool
 
+    def seen(self, path: Path, folder: Path) -> Path:
+        """A path as the release sees it: it runs on this machine."""
+        return path
+
 
 def engines_folder(environ: Mapping[str, str]) -> Path:
     """Where environments are kept: PODWRIGHT_REAL_PARTS_DIR, else `real-parts` in the user's cache folder."""
@@ -46,13 +50,13 @@ def given_engine(python: Path, release: str, root: Path, environ: Mapping[str, s
     try:
         done = subprocess.run([str(python), "-c", look], capture_output=True, text=True, timeout=LOOK_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoEngine(f"{python} cannot be run: {error}", "The release is asked inside its own Python.", TWO_WAYS) from error
+        raise NoEngine(f"{python} cannot be run: {error}", "The release is asked inside its own Python.", WAYS) from error
     found, _, package = done.stdout.strip().partition("\n")
     if done.returncode or found.partition("+")[0] != release:
         raise NoEngine(
             f"{python} has {'vllm ' + found if found else 'no vllm'}, and the profile asks for {release}",
             "Another release decides differently.",
-            TWO_WAYS,
+            WAYS,
         )
     beside = python.parent.parent / "no-device"
     if (beside / "libcuda.so.1").exists():
@@ -63,15 +67,21 @@ def given_engine(python: Path, release: str, root: Path, environ: Mapping[str, s
     return Engine(python, folder, False)
 
 
+def cached_engine(release: str, environ: Mapping[str, str]) -> Engine | None:
+    """The environment of a release that was made before."""
+    folder = engines_folder(environ) / f"vllm-{release}"
+    return Engine(folder / "bin" / "python", folder / "no-device", False) if (folder / ".complete").exists() else None
+
+
 def release_engine(
     release: str, lock: Path | None, root: Path, environ: Mapping[str, str], may_make: bool, say: Callable[[str], None]
 ) -> Engine:
     """The cached environment of a release, made now where there is none and that is allowed. Raises NoEngine."""
+    if (kept := cached_engine(release, environ)) is not None:
+        return kept
     folder = engines_folder(environ) / f"vllm-{release}"
-    if (folder / ".complete").exists():
-        return Engine(folder / "bin" / "python", folder / "no-device", False)
     if not may_make:
-        raise NoEngine(f"no vLLM {release} at hand", f"{folder} does not exist, and --no-install forbids to make it.", TWO_WAYS)
+        raise NoEngine(f"no vLLM {release} at hand", f"{folder} does not exist, and --no-install forbids to make it.", WAYS)
     say(f"making an environment with vLLM {release} in {folder}, once")
     _run(["bash", str(root / SCRIPT), release, str(folder), *([str(lock)] if lock else [])], environ, say)
     return Engine(folder / "bin" / "python", folder / "no-device", True)
@@ -86,8 +96,8 @@ def _run(command: list[str], environ: Mapping[str, str], say: Callable[[str], No
             say(line.strip())
         code = child.wait()
     if code == NO_PYTHON:
-        raise NoEngine("no vLLM at hand, and no Python 3.12 to make an environment with", last, TWO_WAYS)
+        raise NoEngine("no vLLM at hand, and no Python 3.12 to make an environment with", last, WAYS)
     if code == NO_COMPILER:
-        raise NoEngine("no vLLM at hand that can be asked", last, TWO_WAYS)
+        raise NoEngine("no vLLM at hand that can be asked", last, WAYS)
     if code:
-        raise NoEngine(f"the environment could not be made (exit code {code})", last, TWO_WAYS)
+        raise NoEngine(f"the environment could not be made (exit code {code})", last, WAYS)

@@ -89,12 +89,8 @@ def asked_env(engine: EnginePlan) -> dict[str, str]:
 
 
 def job_of(subject: Subject, model: Path, draft: Path | None, build: bool) -> dict[str, Any]:
-    """The question about one engine, as the judge reads it. `model` is a folder with config.json.
-
-    Stages of a pipeline hold different layers, and the judge builds none of them.
-    """
-    stages = next((setting.value for setting in subject.engine.settings if setting.name == "pipeline_parallel_size"), 1)
+    """The question about one engine, as the judge reads it. `model` is a folder with config.json."""
     return {
-        "id": subject.name, "model": str(model), "argv": asked_flags(subject.engine.argv, draft), "env": asked_env(subject.engine), "build": build and stages == 1,
+        "id": subject.name, "model": str(model), "argv": asked_flags(subject.engine.argv, draft), "env": asked_env(subject.engine), "build": build,
         "kv_bytes": max(0, int(subject.memory.kv_gib.mid * GIB)),
     }  # fmt: skip

@@ -4,22 +4,25 @@
         python judge.py < jobs.json
 
 A job is `{"id", "model" (a folder with config.json), "argv" (flags only), "env" (more variables), "build" (also construct the model
-for each tensor-parallel rank, on the meta device), "kv_bytes" (memory for the KV cache of one rank, or null)}`. One JSON line a job:
+for each rank, on the meta device), "kv_bytes" (memory for the KV cache of one rank, or null)}`. One JSON line a job:
 
 `accepted`, `stage` (parser, configuration, model, cache: where it was refused; none: it could not be judged), `error` in the engine's words, `resolved` (what the
-configuration became), `ranks` (parameters, backends and KV cache specs of each rank), `cache` (how the release divides `kv_bytes`).
+configuration became), `ranks` (of each rank: its pipeline stage and that one's layers, parameters, backends, KV cache specs; of the first
+one also `cache`: how the release divides `kv_bytes` of every rank).
 
 The engine is imported once; each job, and each rank in it, runs in a fork of that. The engine's own output goes to standard error.
 """
 
 from __future__ import annotations
 
+import base64
 import collections
 import contextlib
 import copy
 import enum
 import json
 import os
+import pickle
 import select
 import signal
 import socket
@@ -148,7 +151,7 @@ def nothing_on_the_card() -> Iterator[None]:
 
 
 def join_ranks(config: Any, rank: int) -> None:
-    """Believe to be that tensor-parallel rank among all of them, without the others."""
+    """Believe to be that rank among all tensor-parallel ranks of all pipeline stages, without the others."""
     from vllm.distributed import ensure_model_parallel_initialized, init_distributed_environment, parallel_state
 
     with socket.socket() as probe:
@@ -163,17 +166,32 @@ def join_ranks(config: Any, rank: int) -> None:
     for name, field in WORLD:
         setattr(config.parallel_config, field, sizes[name])
         getattr(parallel_state, name).world_size = sizes[name]
-    parallel_state._TP.rank_in_group = rank
+    # Ranks of a stage come first: the engine's order is stages, and tensor-parallel ranks within them.
+    stage, within = divmod(rank, sizes["_TP"])
+    config.parallel_config.rank = rank
+    parallel_state._TP.rank_in_group = within
+    parallel_state._PP.rank_in_group, parallel_state._PP.rank = stage, stage
+    parallel_state._PP.ranks = list(range(sizes["_PP"]))
     if parallel_state._EP is not None:
-        parallel_state._EP.world_size, parallel_state._EP.rank_in_group = sizes["_TP"] * sizes["_DP"], rank
+        parallel_state._EP.world_size, parallel_state._EP.rank_in_group = sizes["_TP"] * sizes["_DP"], within
+
+
+def layers_of(model: Any) -> int | None:
+    """How many of the network's layers this pipeline stage holds; None for a network that does not say."""
+    ends = ((getattr(module, "start_layer", None), getattr(module, "end_layer", None)) for module in model.modules())
+    return next((end - start for start, end in ends if isinstance(start, int) and isinstance(end, int)), None)
 
 
 def draft_bytes(config: Any) -> int:
-    """Bytes of the draft head that the checkpoint itself carries, without what it shares with the target; 0 where there is none."""
+    """Bytes of the draft head that the checkpoint itself carries, without what it shares with the target; 0 where there is none.
+
+    Of a pipeline only the last stage drafts.
+    """
+    from vllm.distributed import get_pp_group
     from vllm.model_executor.model_loader.utils import initialize_model
 
     speculation = config.speculative_config
-    if speculation is None or speculation.method != "mtp":
+    if speculation is None or speculation.method != "mtp" or not get_pp_group().is_last_rank:
         return 0
     draft = initialize_model(vllm_config=config, model_config=speculation.draft_model_config, prefix="draft_model")
     return sum(p.numel() * p.element_size() for name, p in draft.named_parameters() if "embed_tokens" not in name and "lm_head" not in name)
@@ -235,14 +253,17 @@ def shown_specs(specs: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def divided(config: Any, specs: dict[str, Any], kv_bytes: int) -> dict[str, Any] | None:
-    """How the release divides that much memory; None for one that keeps it elsewhere. Raises Refused where one window does not fit."""
+def divided(config: Any, specs: list[dict[str, Any]], kv_bytes: int) -> dict[str, Any] | None:
+    """How the release divides that much memory of each rank, from the specs of all; None for one that keeps it elsewhere.
+
+    Raises Refused where one window does not fit.
+    """
     from vllm.v1.core import kv_cache_utils
 
     if not hasattr(kv_cache_utils, "get_kv_cache_configs"):
         return None
     try:
-        found = kv_cache_utils.get_kv_cache_configs(config, [specs], [kv_bytes])[0]
+        found = kv_cache_utils.get_kv_cache_configs(config, specs, [kv_bytes] * len(specs))[0]
     except ValueError as error:
         raise Refused("cache", f"ValueError: {error}") from error
     concurrency = kv_cache_utils.get_max_concurrency_for_kv_cache_config(config, found)
@@ -254,8 +275,8 @@ def divided(config: Any, specs: dict[str, Any], kv_bytes: int) -> dict[str, Any]
     }
 
 
-def built(config: Any, rank: int, kv_bytes: int | None) -> dict[str, Any]:
-    """One rank of the model: its bytes, backends, KV cache specs, and the cache. Raises Refused."""
+def built(config: Any, rank: int, kv_bytes: int | None, earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    """One rank of the model: its bytes, backends, KV cache specs. The last one divides the cache of all. Raises Refused."""
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.model_loader.utils import initialize_model
     from vllm.platforms import current_platform
@@ -277,15 +298,20 @@ def built(config: Any, rank: int, kv_bytes: int | None) -> dict[str, Any]:
         beyond = isinstance(error, (NotImplementedError, RuntimeError)) and ("meta tensor" in str(error) or "register_meta" in str(error))
         raise Refused("none" if beyond else "model", f"{type(error).__name__}: {error}") from error
     sizes = [p.numel() * p.element_size() for p in model.parameters()]
+    every = [*(pickle.loads(base64.b64decode(one["specs"])) for one in earlier), specs]
     with set_current_vllm_config(config):
-        cache = divided(config, specs, kv_bytes) if kv_bytes and specs else None
+        is_last = rank == config.parallel_config.tensor_parallel_size * config.parallel_config.pipeline_parallel_size - 1
+        cache = divided(config, every, kv_bytes) if is_last and kv_bytes and any(every) else None
     return {
         "rank": rank,
+        "stage": rank // config.parallel_config.tensor_parallel_size,
+        "layers": layers_of(model),
         "parameters": sum(p.numel() for p in model.parameters()),
         "parameter_bytes": sum(sizes) + draft,
         "draft_bytes": draft,
         **found,
         "cache": cache,
+        "specs": base64.b64encode(pickle.dumps(specs)).decode(),
     }
 
 
@@ -318,8 +344,7 @@ def in_child(work: Callable[[], dict[str, Any]], deadline: float) -> dict[str, A
             "stage": "none",
             "error": "the engine gave no answer in time" if text is None else "the engine's process ended without an answer",
         }
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return dict(json.loads(text))
 
 
 def read_until(pipe: int, deadline: float) -> str | None:
@@ -339,13 +364,22 @@ def answered(job: dict[str, Any], deadline: float) -> dict[str, Any]:
     """One job's answer; runs in a fork."""
     os.environ.update(job.get("env") or {})
     config = configuration([job["model"], *job["argv"], "--skip-tokenizer-init"])
-    answer: dict[str, Any] = {"accepted": True, "stage": None, "error": None, "resolved": resolved(config), "ranks": []}
-    for rank in range(config.parallel_config.tensor_parallel_size) if job.get("build") else ():
-        found = in_child(lambda rank=rank: built(config, rank, job.get("kv_bytes")), deadline)
+    answer: dict[str, Any] = {"accepted": True, "stage": None, "error": None, "resolved": resolved(config)}
+    ranks: list[dict[str, Any]] = []
+    world = config.parallel_config.tensor_parallel_size * config.parallel_config.pipeline_parallel_size
+    for rank in range(world) if job.get("build") else ():
+        found = in_child(lambda rank=rank: built(config, rank, job.get("kv_bytes"), ranks), deadline)
         if "error" in found:
-            return {**answer, **found}
-        answer["ranks"].append(found)
-    return answer
+            return {**answer, **found, "ranks": without_specs(ranks)}
+        ranks.append(found)
+    for first in ranks[:1]:
+        first["cache"] = ranks[-1]["cache"]
+    return {**answer, "ranks": without_specs(ranks)}
+
+
+def without_specs(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is told about ranks: specs in the engine's own form are for the judge alone."""
+    return [{name: value for name, value in rank.items() if name != "specs"} for rank in ranks]
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ def refusal(parser: Any, argv: list[str]) -> str | None:
         namespace = parser.parse_args(list(argv))
     except Refused as error:
         return str(error)
-    except (SystemExit, ValueError, TypeError, argparse.ArgumentTypeError) as error:
+    except (SystemExit, ValueError, TypeError, AttributeError, argparse.ArgumentTypeError) as error:
         return f"{type(error).__name__}: {error}"
     if not (namespace.model_tag or namespace.config):
         return "names no model"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,3 +70,36 @@ def test_the_parser_takes_it(text: str) -> None:
 @pytest.mark.parametrize("text", REFUSED)
 def test_the_parser_refuses_it(text: str) -> None:
     assert not _answers()[text]["ok"]
+
+
+# Option files by what a command with one gets: the parser refuses an option that it does not know, so it tells what of a file it was given.
+FILES = {
+    "taken": ("M --config {}", "max-model-len: 8192\ngpu-memory-utilization: 0.90\nserved-model-name: [a, b]\nenforce-eager: true\nspeculative-config: {method: mtp, num_speculative_tokens: 2}\n", True),
+    "an unknown option": ("M --config {}", "no-such-option: 1\n", False),
+    "false is left out": ("M --config {}", "no-such-switch: false\nenable-prefix-caching: false\n", True),
+    "an empty list is left out": ("M --config {}", "no-such-list: []\n", True),
+    "nothing is opened after an equals sign": ("M --config={}", "no-such-option: 1\n", True),
+    "a list is no mapping": ("M --config {}", "- port: 1\n", False),
+    "null is a word": ("M --config {}", "max-num-seqs: null\n", False),
+}  # fmt: skip
+
+
+@pytest.mark.real_engine
+def test_option_files_are_read_as_the_parser_reads_them(tmp_path: Path) -> None:
+    parts = engine_parts(RELEASE)
+    if parts is None:
+        pytest.skip(engine_absent(RELEASE))
+    texts = {}
+    for number, (name, (text, content, _)) in enumerate(FILES.items()):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(content)
+        texts[name] = text.format(file)
+    (tmp_path / "options.json").write_text("{}")
+    texts["another ending"] = f"M --config {tmp_path / 'options.json'}"
+    answers = parser_answers(parts, {name: shlex.split(text) for name, text in texts.items()})
+    for name, text in texts.items():
+        is_taken = FILES[name][2] if name in FILES else False
+        assert answers[name]["ok"] is is_taken, (name, answers[name]["error"])
+        read = read_command(f"vllm serve {text}")
+        errors = [d.code for d in read.problems if d.is_error]
+        assert (errors == [] and _refusals(text) == []) is is_taken, name

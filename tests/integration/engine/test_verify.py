@@ -21,6 +21,8 @@ PROFILES = sorted(path.stem for path in (SPECS / "profiles").glob("*.yaml"))
 PROOFS: list[dict[str, str]] = yaml.safe_load((ROOT / "tests" / "cases" / "verify" / "proofs.yaml").read_text("utf-8"))
 SWALLOWED = "a setting without effect"
 SPREAD = "experts spread over ranks"
+YARN = "a YaRN override without effect"
+STAGES, STAGES_OF_RANKS, UNEVEN = "two stages", "two stages of two ranks", "stages with unlike layers"
 
 pytestmark = pytest.mark.real_engine
 
@@ -43,7 +45,13 @@ def all_judgements() -> dict[str, list[Judgement]]:
     shipped = [Question(profile, profile) for profile in PROFILES if unaskable(Question(profile, profile).specs()) is None]
     swallowed = Question(SWALLOWED, "ornith-ada", {"profile": {"settings.quantization": "awq"}})
     spread = Question(SPREAD, "ornith-2xa40", {"profile": {"settings.enable_expert_parallel": True}})
-    return judgements([*shipped, swallowed, spread, *(question_of(proof) for proof in PROOFS)])
+    # Where the checkpoint keeps its rope parameters one level deeper, with the engine's own check of the window switched off.
+    yarn = Question(YARN, "ornith-ada", {"model": {"context.yarn.location": "top-level"}, "profile": {"env.VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}})
+    staged = [
+        Question(name, base, {"hardware": {"count": tensor * stages}, "profile": {"settings.tensor_parallel_size": tensor, "settings.pipeline_parallel_size": stages}})
+        for name, base, tensor, stages in ((STAGES, "ornith-2xa40", 1, 2), (STAGES_OF_RANKS, "qwen3-coder-a40", 2, 2), (UNEVEN, "nemotron-ada", 1, 3))
+    ]  # fmt: skip
+    return judgements([*shipped, swallowed, spread, yarn, *staged, *(question_of(proof) for proof in PROOFS)])
 
 
 def judged(name: str) -> list[Judgement]:
@@ -85,3 +93,30 @@ def test_ranks_of_expert_parallelism_hold_half_of_the_experts() -> None:
     assert spread.answer.accepted, spread.answer.error
     sizes = [rank["parameter_bytes"] for judgement in (whole, spread) for rank in judgement.answer.ranks]
     assert len(sizes) == 4 and max(sizes) < 1.05 * min(sizes)
+
+
+def test_a_yarn_override_that_the_release_swallows_is_a_fault_of_the_plan() -> None:
+    judgement = judged(YARN)[0]
+    assert judgement.answer.accepted, judgement.answer.error
+    assert [(row.name, row.planned, row.engine) for row in judgement.faults] == [("rope", "yarn, factor 4", "default")]
+    assert "swallowed" in judgement.faults[0].why and not judgement.ok
+    kept = judged("ornith-ada")[0]
+    assert next(row.engine for row in kept.rows if row.name == "rope") == "yarn, factor 4"
+
+
+@pytest.mark.parametrize(("name", "layers", "ranks"), [(STAGES, [20, 20], 2), (STAGES_OF_RANKS, [24, 24], 4)])
+def test_pipeline_stages_are_built_as_planned(name: str, layers: list[int], ranks: int) -> None:
+    judgement = judged(name)[0]
+    assert judgement.answer.accepted and judgement.faults == (), judgement
+    rows = {row.name: row for row in judgement.rows}
+    assert (rows["layers by stage"].engine, rows["layers of all stages"].verdict) == (layers, "same")
+    assert [rank["stage"] for rank in judgement.answer.ranks] == sorted([0, 1] * (ranks // 2))
+    assert rows["kv_tokens"].verdict == rows["bytes_per_token"].verdict == "same"
+
+
+def test_a_stage_with_more_attention_layers_than_its_share_is_a_fault_of_the_plan() -> None:
+    judgement = judged(UNEVEN)[0]
+    assert judgement.answer.accepted, judgement.answer.error
+    rows = {row.name: row for row in judgement.rows}
+    assert (rows["layers by stage"].engine, rows["layers of the fullest stage"].verdict) == ([17, 18, 17], "same")
+    assert [row.name for row in judgement.faults] == ["bytes_per_token", "kv_tokens", "concurrency"]

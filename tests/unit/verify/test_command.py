@@ -86,10 +86,11 @@ def test_another_release_is_not_asked(tmp_path: Path) -> None:
     assert ended.code == 4 and "has vllm 0.26.0, and the profile asks for 0.27.1" in ended.err
 
 
-def test_without_a_release_the_two_ways_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_release_the_ways_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     monkeypatch.setenv("PODWRIGHT_REAL_PARTS_DIR", str(tmp_path / "none"))
     ended = podwright("verify", "nemotron-ada", "--config-from", "facts", "--no-install")
-    assert ended.code == 4 and "no vLLM 0.27.1 at hand" in ended.err and "--engine-python" in ended.err and "Python 3.12" in ended.err
+    assert ended.code == 4 and "no vLLM 0.27.1 at hand" in ended.err and all(way in ended.err for way in ("--engine-python", "--engine-image", "Python 3.12"))
     found = json.loads(podwright("verify", "nemotron-ada", "--no-install", "--json").out)
     assert found["ok"] is False and found["failure"] == "NoEngine"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from compiler.verify.asking import answer_of
@@ -106,3 +109,62 @@ def test_a_quantization_method_that_is_ignored_is_a_fault(asked: str, verdict: s
 def test_with_states_kept_for_every_block_the_tokens_are_judged_instead() -> None:
     found = rows("nemotron-ada", {"mamba_cache_mode": "all"}, own=False)
     assert "bytes_per_token" not in found and "kv_tokens" in found
+
+
+STAGES: Changes = {"profile": {"settings.tensor_parallel_size": 1, "settings.pipeline_parallel_size": 2}}
+
+
+def staged(change: Callable[[list[dict[str, Any]]], None], own: bool = True) -> dict[str, Row]:
+    """Rows for a recorded answer about two pipeline stages, after a change to its ranks."""
+    row = recorded_row("ornith-2xa40-stages")
+    change(row["ranks"])
+    return {row.name: row for row in compared(subject_of("ornith-2xa40", STAGES), answer_of(row), own)}
+
+
+def test_stages_of_a_pipeline_are_as_planned() -> None:
+    found = staged(lambda ranks: None)
+    assert [row for row in found.values() if row.verdict == "differs"] == []
+    assert (found["layers of all stages"].engine, found["layers of the fullest stage"].engine, found["layers by stage"].engine) == (40, 20, [20, 20])
+    # The last stage has the head and the final norm, the first one the embedding and the vision tower.
+    assert found["weights of stage 1, GiB"].engine - found["weights of stage 0, GiB"].engine == pytest.approx(0.947, abs=0.001)
+    assert found["weights on average, GiB"].verdict == found["weights of stage 1, GiB"].verdict == found["kv_tokens"].verdict == "same"
+    assert {"attention backends of stage 0", "attention backends of stage 1"} <= found.keys() and "ranks unlike rank 0" not in found
+
+
+def test_a_stage_that_is_heavier_than_one_end_explains_is_a_fault() -> None:
+    def heavier(ranks: list[dict[str, Any]]) -> None:
+        ranks[1]["parameter_bytes"] += 2 << 30
+
+    found = staged(heavier)
+    assert [row.name for row in found.values() if row.verdict == "differs"] == ["weights on average, GiB", "weights of stage 1, GiB"]
+    assert all(row.verdict == "told" for row in staged(heavier, own=False).values() if row.name.startswith("weights"))
+
+
+def test_layers_that_are_dealt_out_unevenly_are_a_fault() -> None:
+    def uneven(ranks: list[dict[str, Any]]) -> None:
+        ranks[0]["layers"], ranks[1]["layers"] = 24, 16
+        for rank, layers in zip(ranks, (6, 4), strict=True):
+            next(spec for spec in rank["kv_specs"] if spec["kind"] == "FullAttentionSpec")["layers"] = layers
+
+    found = staged(uneven)
+    assert [(row.name, row.planned, row.engine) for row in found.values() if row.verdict == "differs"] == [
+        ("layers of the fullest stage", 20, 24), ("bytes_per_token", 10240.0, 12288.0),
+    ]  # fmt: skip
+
+
+def test_ranks_are_compared_within_their_stage() -> None:
+    def ranks_of_two(ranks: list[dict[str, Any]]) -> None:
+        first, last = ranks
+        ranks[:] = [first, {**first, "rank": 1, "cache": None}, {**last, "rank": 2}, {**last, "rank": 3, "block_size": 16}]
+
+    found = staged(ranks_of_two, own=False)
+    assert (found["ranks unlike the first of their stage"].engine, found["ranks unlike the first of their stage"].verdict) == ([3], "differs")
+    assert "weights of stage 1, rank 3, GiB" in found
+
+
+def test_a_network_that_does_not_tell_its_layers_is_told() -> None:
+    def untold(ranks: list[dict[str, Any]]) -> None:
+        ranks[0]["layers"] = None
+
+    found = staged(untold)
+    assert found["layers by stage"].verdict == "told" and "layers of all stages" not in found

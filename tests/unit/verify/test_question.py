@@ -70,6 +70,7 @@ def test_variables_that_decide_go_along_and_folders_do_not() -> None:
     assert job["model"] == "/m" and job["build"] is True and job["kv_bytes"] > 1 << 30
 
 
-def test_stages_of_a_pipeline_are_not_built() -> None:
+def test_stages_of_a_pipeline_are_built_too() -> None:
     staged = subject_of("ornith-2xa40", {"profile": {"settings.tensor_parallel_size": 1, "settings.pipeline_parallel_size": 2}})
-    assert job_of(staged, Path("/m"), None, True)["build"] is False
+    job = job_of(staged, Path("/m"), None, True)
+    assert job["build"] is True and "--pipeline-parallel-size" in job["argv"]
