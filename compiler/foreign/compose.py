@@ -9,6 +9,7 @@ from pathlib import Path
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.files import Mount, loaded
 from compiler.foreign.launch import Launch, in_image, mount_of
+from compiler.foreign.outside import DEFAULT_SHARED, Container, size_of
 from compiler.foreign.shell import Shell
 from compiler.foreign.source import Piece, Source, Span, Word
 from compiler.foreign.variables import env_file_values, filled
@@ -58,7 +59,9 @@ class _Reader:
                 self._problem("CMD003", what, "Nothing in it can be judged.", "Give the script that it runs with --file.", entrypoint[0].span)
             return
         mounts = [mount for item in _elements(service.get("volumes")) if (mount := self._mount(item)) is not None]
-        self.launches.append(dataclasses.replace(launch, gpus=_gpus(service), mounts=tuple(mounts)))
+        # Its GPUs may come from another file, as many projects have it.
+        box = Container(self._shared(service), has_gpus=True)
+        self.launches.append(dataclasses.replace(launch, gpus=_gpus(service), mounts=tuple(mounts), container=box))
         self.problems += mine
         if service.get("extends") is not None:
             what = f"what service `{name}` extends is not read"
@@ -125,6 +128,15 @@ class _Reader:
                 problems.append(self.source.finding("CMD005", Severity.WARNING, f"`{name.text}` is not read: {problem.what}", "Variables that it sets are not judged.", fix, path.span))
         return env
 
+    def _shared(self, service: Tree) -> int | None:
+        """Bytes of /dev/shm; None where it is the host's, a mount of its own, or a size that hangs on a variable."""
+        ipc, size = service.get("ipc"), service.get("shm_size")
+        items = [item for key in ("volumes", "tmpfs") for item in _places(service.get(key))]
+        own = any("/dev/shm" in (part.text or "") for item in items for part in (item, *_values(item)))
+        if own or (ipc is not None and ipc.text != "private"):
+            return None
+        return DEFAULT_SHARED if size is None else size_of(self._filled(size).text) if size.text is not None else None
+
     def _mount(self, item: Tree) -> Mount | None:
         """A mount of a file or a folder beside the Compose file, short or long; None for a named volume."""
         if item.is_mapping:
@@ -137,6 +149,15 @@ class _Reader:
 
 def _elements(tree: Tree | None) -> list[Tree]:
     return tree.elements() if tree is not None else []
+
+
+def _places(tree: Tree | None) -> list[Tree]:
+    """The items of a list, or the one thing that stands in its place."""
+    return [] if tree is None else tree.elements() or [tree]
+
+
+def _values(tree: Tree) -> list[Tree]:
+    return [value for _, _, value in tree.items()] if tree.is_mapping else []
 
 
 def _with_dollars(word: Word, unknown: tuple[str, ...]) -> Word:

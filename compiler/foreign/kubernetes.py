@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.files import Mount, Text
 from compiler.foreign.launch import Launch, in_image
+from compiler.foreign.outside import DEFAULT_SHARED, Container
 from compiler.foreign.shell import Shell
 from compiler.foreign.source import Piece, Source, Word, word_of
 from compiler.foreign.yaml_tree import Tree
@@ -62,7 +63,15 @@ def _container(source: Source, container: Tree, pod: Tree, maps: ConfigMaps, pro
     if launch is None:
         return None
     problems += mine
-    return dataclasses.replace(launch, gpus=_gpus(container), mounts=tuple(_mounts(container, pod, maps)))
+    box = Container(_shared(container, pod), has_gpus=True)  # A device plugin may hand them out by other names.
+    return dataclasses.replace(launch, gpus=_gpus(container), mounts=tuple(_mounts(container, pod, maps)), container=box)
+
+
+def _shared(container: Tree, pod: Tree) -> int | None:
+    """Bytes of /dev/shm: what the container runtime mounts, unless a volume takes its place or the host's is used."""
+    targets = [target.text for mount in _elements(container.get("volumeMounts")) if (target := mount.get("mountPath")) is not None]
+    host = pod.get("hostIPC")
+    return None if "/dev/shm" in targets or (host is not None and host.text == "true") else DEFAULT_SHARED
 
 
 def _env_from(tree: Tree | None, maps: ConfigMaps) -> Iterator[tuple[str, Word]]:

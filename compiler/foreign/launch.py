@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from compiler.diagnostics import Diagnostic
 from compiler.foreign.files import Mount
+from compiler.foreign.outside import Container, docker_container
 from compiler.foreign.shell import Scope, Shell
 from compiler.foreign.source import Piece, Source, Span, Word, texts, word_of
 
@@ -31,8 +32,9 @@ class Launch:
     """One start of an engine as it was written.
 
     `words` are the engine's own arguments, the model among them; `name` is the service or container, empty for a plain
-    command; `span` is where to point when nothing better is known; `gpus` are those that it asks for, where it says so. `mounts` is
-    None outside of a container. Of a read option file, `configured` are the places of its keys, and `silent` its keys that are false.
+    command; `span` is where to point when nothing better is known; `gpus` are those that it asks for, where it says so. `mounts` and
+    `container` are None outside of a container. Of a read option file, `configured` are the places of its keys, and `silent` its keys
+    that are false.
     """
 
     source: Source
@@ -45,6 +47,7 @@ class Launch:
     mounts: tuple[Mount, ...] | None = None
     configured: frozenset[Span] = frozenset()
     silent: tuple[Word, ...] = ()
+    container: Container | None = None
 
 
 def launches_in(source: Source, piece: Piece, scope: Scope | None = None) -> tuple[list[Launch], list[Diagnostic]]:
@@ -147,29 +150,27 @@ def _script(words: Sequence[Word]) -> Word | None:
 def _container(source: Source, words: Sequence[Word], exported: Mapping[str, Word], name: str, depth: int) -> Launch | None:
     """The engine of `docker run [options] image [arguments]`; `words` begin at `run`."""
     env: dict[str, Word] = {}
-    entrypoint: list[Word] = []
-    gpus: int | None = None
-    mounts: list[Mount] = []
+    given: dict[str, list[Word]] = {}
     i = 1
     while i < len(words) and words[i].text.startswith("-"):
         option, value, taken = _option(words, i)
         i += taken
+        given.setdefault(option, []).extend([value] if value is not None else [])
         match = _ASSIGNMENT.match(value.text) if value is not None else None
         if option in ("-e", "--env") and value is not None:
             passed = match[1] if match else value.text
             env[passed] = value.cut(match.end()) if match else exported.get(passed) or dataclasses.replace(value, unknown=(passed,))
-        elif option == "--entrypoint" and value is not None:
-            entrypoint = [value]
-        elif option == "--name" and value is not None:
-            name = name or value.text
-        elif option == "--gpus" and value is not None and value.text.isdigit():
-            gpus = int(value.text)
-        elif option in ("-v", "--volume") and value is not None and (mount := mount_of(value.text)) is not None:
-            mounts.append(mount)
     if i >= len(words):
         return None
-    found = in_image(source, words[i], entrypoint, words[i + 1 :], env, name, depth)
-    return dataclasses.replace(found, gpus=gpus, mounts=tuple(mounts)) if found is not None else None
+    names = given.get("--name", [])
+    name = name or (names[0].text if names else "")
+    found = in_image(source, words[i], given.get("--entrypoint", [])[-1:], words[i + 1 :], env, name, depth)
+    counts = [int(word.text) for word in given.get("--gpus", []) if word.text.isdigit()]
+    mounts = [mount for option in ("-v", "--volume") for word in given.get(option, []) if (mount := mount_of(word.text)) is not None]
+    box = docker_container(given, env)
+    if found is None:
+        return None
+    return dataclasses.replace(found, gpus=counts[-1] if counts else None, mounts=tuple(mounts), container=box)
 
 
 def mount_of(text: str) -> Mount | None:

@@ -16,6 +16,7 @@ from typing import Any
 from compiler.diagnostics import Diagnostic, Place, Severity
 from compiler.foreign.launch import Launch
 from compiler.foreign.options import Arguments, arguments
+from compiler.foreign.outside import outside_findings
 from compiler.foreign.source import Word
 from compiler.load import SpecStore, logical
 from compiler.schema import EngineSettings, EngineSpec, HardwareSpec, ModelSpec, ProfileSpec
@@ -126,6 +127,14 @@ def gpus_asked(launch: Launch, read: Arguments) -> int:
     return max(min(product, MOST_GPUS), min(launch.gpus or 1, MOST_GPUS))
 
 
+def _ranks_here(launch: Launch, read: Arguments) -> int:
+    """Workers that surely share one container: those of tensor parallelism, since stages and replicas may stand elsewhere."""
+    option = read.options.get("tensor_parallel_size")
+    size = option.value if option is not None and not option.unknown else 1
+    ranks = size if isinstance(size, int) and not isinstance(size, bool) else 1
+    return min(ranks, launch.gpus or MOST_GPUS, MOST_GPUS)
+
+
 def clean(value: Any) -> Any:
     """A value as a spec takes it: control characters and halves of characters, which no argument needs, become spaces."""
     if isinstance(value, str):
@@ -209,6 +218,7 @@ def _problems(launch: Launch, read: Arguments, release: Release) -> list[Diagnos
                 "CMD004", Severity.WARNING, "no model is named", why, "Name it after `serve`, as ORG/MODEL or as a folder.", launch.span
             )
         )
+    found += outside_findings(launch, read.model, _ranks_here(launch, read), release.engine.release)
     for key in launch.silent:
         flag = release.flags.flags.get(release.flags.by_option.get(key.text.replace("_", "-"), ""))
         if flag is not None and flag.default is not False:

@@ -122,7 +122,7 @@ def test_the_release_and_where_it_came_from(command: str, engine: str | None, re
 
 
 def test_an_option_of_a_release_without_a_table_is_a_warning_at_most() -> None:
-    (found,) = _judged("docker run vllm/vllm-openai:v0.11.0 ORG/M --no-such-option").diagnostics
+    (found,) = _judged("docker run --gpus all vllm/vllm-openai:v0.11.0 ORG/M --no-such-option").diagnostics
     assert (found.code, found.severity) == ("ENG001", Severity.WARNING)
 
 
@@ -172,7 +172,7 @@ def test_a_secret_is_found_and_never_shown() -> None:
 
 
 def test_a_token_from_outside_is_no_secret_in_clear() -> None:
-    assert _codes("docker run -e HF_TOKEN=$HF_TOKEN -e OTHER_TOKEN vllm/vllm-openai:v0.27.1 ORG/M", engine=None) == []
+    assert _codes("docker run --gpus all -e HF_TOKEN=$HF_TOKEN -e OTHER_TOKEN vllm/vllm-openai:v0.27.1 ORG/M", engine=None) == []
 
 
 def test_control_characters_and_odd_names_do_no_harm() -> None:

@@ -1,0 +1,77 @@
+"""What decides a start and is no option of the engine: the container's GPUs and shared memory, and the format of the weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from compiler.diagnostics import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from compiler.foreign.launch import Launch
+    from compiler.foreign.source import Span, Word
+
+MIB = 2**20
+DEFAULT_SHARED = 64 * MIB  # What Docker and container runtimes mount at /dev/shm when nobody says.
+SCANT_SHARED = 128 * MIB  # A GPU's part of the 1 GiB that was too little for eight (MiniMax-AI/MiniMax-01#42).
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_OTHER_DEVICES = re.compile(r"cpu|rocm|xpu|hpu|gaudi|tpu|neuron|ascend|npu|openvino|spyre", re.IGNORECASE)
+_GGUF = re.compile(r"\.gguf$|-gguf(?:$|[:/])", re.IGNORECASE)
+_GGUF_LEFT = (0, 24)
+_OFFICIAL = re.compile(r"(?:docker\.io/)?vllm/vllm-openai\b")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Container:
+    """What a container is given. `shared` is its /dev/shm in bytes, None where the host's is used or nobody can say; `has_gpus` is false
+    only for a `docker run` in which nothing at all asks for a GPU."""
+
+    shared: int | None
+    has_gpus: bool
+
+
+def size_of(text: str) -> int | None:
+    """Bytes of a size as `docker run` and Compose take it: 16g, 64mb, 1.5gb, or a number of bytes."""
+    match = _SIZE.fullmatch(text.strip())
+    return int(float(match[1]) * _UNITS[match[2].lower()]) if match is not None else None
+
+
+def docker_container(given: Mapping[str, Sequence[Word]], env: Mapping[str, Word]) -> Container:
+    """The container of `docker run` with these options."""
+    words = {option: [word.text for word in values] for option, values in given.items()}
+    own = any("/dev/shm" in text for option in ("-v", "--volume", "--mount", "--tmpfs") for text in words.get(option, ()))
+    shares_host = own or any(text != "private" for text in words.get("--ipc", ()))
+    sizes = [size_of(text) for text in words.get("--shm-size", ())]
+    shared = None if shares_host else sizes[-1] if sizes else DEFAULT_SHARED
+    asks = any(option in given for option in ("--gpus", "--runtime", "--device", "--privileged")) or "NVIDIA_VISIBLE_DEVICES" in env
+    return Container(shared, asks)
+
+
+def outside_findings(launch: Launch, model: Word | None, ranks: int, release: str) -> Iterator[Diagnostic]:
+    """Warnings about the container and the weights; an error for GGUF files in the engine's own image, which cannot read them."""
+    box = launch.container
+    image = launch.image.text if launch.image is not None else ""
+    if box is not None and not box.has_gpus and not _OTHER_DEVICES.search(image) and not any(w.text == "cpu" for w in launch.words):
+        why = "The engine finds no device and ends, unless the host's default runtime hands GPUs to all."
+        yield launch.source.finding("CMD012", Severity.WARNING, "the container is given no GPU", why, "Add --gpus all.", _at(launch))
+    if box is not None and box.shared is not None and ranks > 1 and box.shared <= SCANT_SHARED * ranks:
+        what = f"{box.shared // MIB:,} MiB of shared memory for the workers of {ranks} GPUs"
+        why = "They exchange data through /dev/shm: NCCL then fails to create its segments, at the start or under load."
+        fix = "Add --ipc=host, or --shm-size 16g (Kubernetes: an emptyDir in memory at /dev/shm)."
+        yield launch.source.finding("CMD013", Severity.WARNING, what, why, fix, _at(launch))
+    if model is not None and not model.unknown and _GGUF.search(model.text) and _numbers(release) >= _GGUF_LEFT:
+        severity = Severity.ERROR if _OFFICIAL.match(image) else Severity.WARNING
+        why = f"Since 0.24 vLLM reads that format with a plugin only (vllm-gguf-plugin); without it {release} refuses."
+        fix = "Take the safetensors checkpoint (AWQ, GPTQ or FP8 for a like size), or an image with the plugin."
+        yield launch.source.finding("CMD014", severity, f"`{model.text}` is a GGUF file", why, fix, model.span)
+
+
+def _at(launch: Launch) -> Span:
+    return launch.image.span if launch.image is not None else launch.span
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", release)[:2])

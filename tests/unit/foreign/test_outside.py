@@ -1,0 +1,91 @@
+"""The container around an engine, and the format of its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.diagnostics import Severity
+from compiler.foreign.outside import DEFAULT_SHARED, MIB, size_of
+from compiler.foreign.reading import read_command, read_file
+from compiler.foreign.specs import described
+from compiler.load import SpecStore
+from tests.support import SPECS
+
+STORE = SpecStore([SPECS])
+OURS = ("CMD012", "CMD013", "CMD014")
+IMAGE = "vllm/vllm-openai:v0.27.1"
+
+
+def _found(command: str) -> dict[str, Severity]:
+    (launch,) = read_command(command).launches
+    return {d.code: d.severity for d in described(launch, STORE).problems if d.code in OURS}
+
+
+def _in_file(tmp_path: Path, text: str) -> list[str]:
+    (tmp_path / "given.yaml").write_text(text, "utf-8")
+    (launch,) = read_file(tmp_path / "given.yaml").launches
+    return [d.code for d in described(launch, STORE).problems if d.code in OURS]
+
+
+@pytest.mark.parametrize("text, size", [("16g", 16 * 1024 * MIB), ("64mb", DEFAULT_SHARED), ("1.5gb", 1536 * MIB), ("67108864", DEFAULT_SHARED), ("2GiB", 2048 * MIB), ("much", None), ("", None)])
+def test_sizes_as_docker_reads_them(text: str, size: int | None) -> None:
+    assert size_of(text) == size
+
+
+@pytest.mark.parametrize("options", ["--gpus all", "--gpus '\"device=0,1\"'", "--runtime nvidia", "--runtime=nvidia", "--device nvidia.com/gpu=all", "-e NVIDIA_VISIBLE_DEVICES=0"])
+def test_a_container_with_gpus(options: str) -> None:
+    assert _found(f"docker run {options} {IMAGE} ORG/M") == {}
+
+
+@pytest.mark.parametrize("command", [
+    f"docker run -p 8000:8000 {IMAGE} ORG/M",
+    f"podman run --rm {IMAGE} --model ORG/M",
+])  # fmt: skip
+def test_a_container_without_gpus(command: str) -> None:
+    assert _found(command) == {"CMD012": Severity.WARNING}
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai-cpu:v0.27.1", "rocm/vllm:latest", "intel/vllm-xpu:1"])
+def test_images_for_other_devices_need_no_gpus_of_this_kind(image: str) -> None:
+    assert _found(f"docker run {image} ORG/M") == {}
+
+
+@pytest.mark.parametrize("options, scant", [
+    ("", True), ("--shm-size 1g", True), ("--shm-size=256m", True), ("--shm-size 16g", False), ("--shm-size=2g", False), ("--ipc=host", False), ("--ipc private", True),
+    ("-v /dev/shm:/dev/shm", False), ("--mount type=tmpfs,target=/dev/shm", False), ("--shm-size $SIZE", False),
+])  # fmt: skip
+def test_shared_memory_of_eight_workers(options: str, scant: bool) -> None:
+    assert _found(f"docker run --gpus all {options} {IMAGE} ORG/M -tp 8") == ({"CMD013": Severity.WARNING} if scant else {})
+
+
+def test_one_worker_or_no_container_of_its_own_needs_none() -> None:
+    assert _found(f"docker run --gpus all {IMAGE} ORG/M") == {}
+    assert _found("vllm serve ORG/M -tp 8") == {}
+    assert _found(f"docker run --gpus all {IMAGE} ORG/M -pp 2") == {}  # Stages may stand on other hosts.
+
+
+@pytest.mark.parametrize("more, codes", [
+    ("", ["CMD013"]), ("    shm_size: 16gb\n", []), ("    shm_size: 64m\n", ["CMD013"]), ("    ipc: host\n", []), ("    volumes: ['/dev/shm:/dev/shm']\n", []), ("    tmpfs: /dev/shm\n", []),
+    ("    volumes: [{type: tmpfs, target: /dev/shm}]\n", []), ("    shm_size: ${SHM}\n", []),
+])  # fmt: skip
+def test_shared_memory_in_compose(tmp_path: Path, more: str, codes: list[str]) -> None:
+    assert _in_file(tmp_path, f"services:\n  llm:\n    image: {IMAGE}\n    command: ORG/M -tp 2\n{more}") == codes
+
+
+@pytest.mark.parametrize("mounts, pod, codes", [("", "", ["CMD013"]), ("volumeMounts: [{name: s, mountPath: /dev/shm}], ", "", []), ("", "hostIPC: true, ", [])])
+def test_shared_memory_in_kubernetes(tmp_path: Path, mounts: str, pod: str, codes: list[str]) -> None:
+    text = f'apiVersion: v1\nkind: Pod\nspec: {{{pod}containers: [{{{mounts}name: a, image: "{IMAGE}", args: [--model, ORG/M, --tensor-parallel-size, "2"]}}]}}\n'
+    assert _in_file(tmp_path, text) == codes
+
+
+@pytest.mark.parametrize("command, severity", [
+    (f"docker run --gpus all {IMAGE} unsloth/Qwen3-8B-GGUF:Q4_K_M", Severity.ERROR),
+    ("docker run --gpus all own/vllm-with-plugin:v0.27.1 ORG/M-GGUF", Severity.WARNING),
+    ("vllm serve ./m-Q4_K_M.gguf", Severity.WARNING),
+    ("docker run --gpus all vllm/vllm-openai:v0.23.0 ./m.gguf", None),
+    ("vllm serve ORG/gguf-tools-7B", None),
+])  # fmt: skip
+def test_gguf_files(command: str, severity: Severity | None) -> None:
+    assert _found(command).get("CMD014") == severity
