@@ -88,6 +88,13 @@ FAMILIES: Mapping[str, Family] = {
     "lfm2": Family("lfm2", "conv", derived_width=True, tied=True, counted=False),
     "qwen2_vl": Family("qwen2-vl", derived_width=True, window=4096),
     "qwen2_5_vl": Family("qwen2.5-vl", derived_width=True, window=4096),
+    "ministral3": Family("mistral3"),
+    "mistral4": Family("mistral4", "mla"),
+    "gemma": Family("gemma", tied=True),
+    "olmoe": Family("olmoe", kv_as_heads=True, derived_width=True),
+    "glm4v": Family("glm4v", derived_width=True),
+    "glm4v_moe": Family("glm4v-moe", derived_width=True),
+    "hunyuan_v1_dense": Family("hunyuan", kv_as_heads=True, derived_width=True),
     "ernie4_5": Family("ernie4.5", tied=True),
     "ernie4_5_moe": Family("ernie4.5", derived_width=True, tied=True),
 }

@@ -181,7 +181,11 @@ def _sparse_kimi(text: Fields, family: Family, layers: int, dtype: str) -> list[
         "conv_kernel": linear.required("short_conv_kernel_size", "linear_conv_kernel_dim"),
     }
     chosen = [index for index, kind in enumerate(listed) if _KINDS.get(kind) == "full"]
-    return [_latent(text, len(chosen)), *indexers(text, chosen, text.whole("index_kpool") or 1), {"kind": "kda", "layers": kinds["linear"], **state}]
+    return [
+        _latent(text, len(chosen)),
+        *indexers(text, chosen, text.whole("index_kpool") or 1),
+        {"kind": "kda", "layers": kinds["linear"], **state},
+    ]
 
 
 def _indexed_delta(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:

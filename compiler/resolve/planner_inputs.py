@@ -153,10 +153,11 @@ def _geometry(model: ModelSpec, settings: Settings) -> tuple[LayerGroup, ...] | 
     if measured is not None:
         drafted = measured.mtp_fixed if settings.mapping("speculative_config").get("method") == "mtp" else None
         return MeasuredKV(measured.bytes_per_token, (measured.fixed or 0) + (drafted or 0), measured.block)
-    return tuple(_group(layers) for layers in model.architecture.kv)
+    return tuple(planned_group(layers) for layers in model.architecture.kv)
 
 
-def _group(layers: Layers) -> LayerGroup:
+def planned_group(layers: Layers) -> LayerGroup:
+    """Layers of a spec as the planner counts them."""
     if isinstance(layers, AttentionLayers):
         return LayerGroup(layers.kind, layers.layers, kv_heads=layers.kv_heads, head_dim_k=layers.head_dim, head_dim_v=layers.value_head_dim or 0, window=layers.window or 0)
     if isinstance(layers, LatentLayers):
@@ -189,9 +190,9 @@ def _speculation(specs: SpecSet, settings: Settings) -> Speculation | None:
         draft = specs.profile.speculation.draft if specs.profile.speculation else None
         if draft is None:
             return Speculation(method, tokens)
-        return Speculation(method, tokens, tuple(_group(layers) for layers in draft.kv), draft.loaded or 0)
+        return Speculation(method, tokens, tuple(planned_group(layers) for layers in draft.kv), draft.loaded or 0)
     layers = specs.model.mtp.layers if specs.model.mtp else 1
-    groups = own_draft(tuple(_group(group) for group in specs.model.architecture.kv), layers)
+    groups = own_draft(tuple(planned_group(group) for group in specs.model.architecture.kv), layers)
     return Speculation(method, tokens, groups, specs.model.weights.mtp or 0)
 
 

@@ -6,11 +6,18 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from compiler.checkpoint.json_file import read_json
 from compiler.checkpoint.network import Network, read_network
 from compiler.diagnostics import Diagnostic
-from tests.checkpoints import shape
+from compiler.resolve.memory import CardMemory, MemoryInputs, Weights, cache_layout
+from compiler.resolve.memory.inputs import MambaMode
+from compiler.resolve.planner_inputs import planned_group
+from compiler.schema.model import Layers
+from tests.checkpoints import cases, shape
+
+LAYERS: TypeAdapter[Layers] = TypeAdapter(Layers)
 
 
 def read(name: str, **changes: Any) -> tuple[Network | None, list[Diagnostic]]:
@@ -82,3 +89,19 @@ def test_what_is_not_counted_is_not_held_against_the_files() -> None:
     for name in ("DeepSeek-V4-Flash", "Gemma-4-E2B", "LFM2-1.2B"):
         found, _ = read(name)
         assert found is not None and found.parameters == 0 and not found.family.counted
+
+
+@pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+def test_every_public_shape_has_a_cache_that_can_be_planned(case: dict[str, Any], release: str) -> None:
+    file, _ = read_json("config.json", json.dumps(case["config"]).encode())
+    assert file is not None
+    found, _ = read_network(file)
+    assert found is not None
+    groups = tuple(planned_group(LAYERS.validate_python(group)) for group in found.kv)
+    mode: MambaMode = "align" if any(group.state for group in groups) else "none"
+    inputs = MemoryInputs(
+        release, CardMemory(vram_mib=81_559), groups, Weights(), found.native, mamba_cache_mode=mode, max_num_batched_tokens=8192
+    )
+    layout = cache_layout(inputs)
+    assert layout.block_size > 0 and 0 < layout.per_request(found.native) < layout.needed_bytes(found.native)
