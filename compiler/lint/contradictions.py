@@ -116,6 +116,10 @@ def _numa(subject: Subject) -> str | None:
     return f"{named} without numa_bind" if named and not _on(subject, "numa_bind") else None
 
 
+def _modules(subject: Subject) -> str | None:
+    return "lora_modules without enable_lora" if subject.setting("lora_modules") and not _on(subject, "enable_lora") else None
+
+
 CONTRADICTIONS = (
     Contradiction("enable_eplb", _without("enable_eplb", "enable_expert_parallel"), "add enable_expert_parallel: true, or drop enable_eplb"),
     Contradiction("eplb_config", _redundant, "add enable_eplb: true, or drop num_redundant_experts"),
@@ -134,5 +138,6 @@ CONTRADICTIONS = (
     Contradiction("enable_dbo", _microbatches, f"set all2all_backend to one of {', '.join(_MICROBATCHING)}, or drop enable_dbo"),
     Contradiction("kv_sharing_fast_prefill", _fast_prefill, "drop one of the two"),
     Contradiction("enable_per_request_metrics", _metrics, "drop one of the two"),
+    Contradiction("lora_modules", _modules, "add enable_lora: true"),
     Contradiction("numa_bind_nodes", _numa, "add numa_bind: true, or drop the list"),
 )

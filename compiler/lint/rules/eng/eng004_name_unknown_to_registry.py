@@ -1,7 +1,7 @@
-"""A backend, load format or connector has a name that the release does not know.
+"""A backend, load format, tokenizer mode or connector has a name that the release does not know.
 
 ## What it flags
-`attention_backend`, `mamba_backend`, `load_format`, `quantization` or a KV connector that no registry of the release
+`attention_backend`, `mamba_backend`, `load_format`, `quantization`, `tokenizer_mode` or a KV connector that no registry of the release
 lists. Parsers have a rule of their own. A warning for `quantization` where the checkpoint's own method is taken whatever it says.
 
 ## Why it hurts
@@ -40,7 +40,10 @@ REGISTRIES = (
     ("load_format", "load_formats", True),
     ("quantization", "quantization_methods", True),
     ("kv_transfer_config", "kv_connectors", True),
+    ("tokenizer_mode", "tokenizer_modes", True),
 )
+# Tokenizers that the engine has and its list of modes leaves out, since it takes them by itself.
+UNLISTED = frozenset({("tokenizer_mode", "kimi_audio"), ("tokenizer_mode", "deepseek_v41"), ("tokenizer_mode", "terratorch")})
 
 
 # No method of its own; AWQ and GPTQ checkpoints take it for the kernels that they use anyway.
@@ -55,7 +58,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             config = mapping(subject, option)
             value = None if config.get("kv_connector_module_path") else config.get("kv_connector")
         known = subject.specs.flags.registries.get(registry, ())
-        if not isinstance(value, str) or not value or not known or (option, value) == ("quantization", KERNELS):
+        if not isinstance(value, str) or not value or not known or (option, value) in {("quantization", KERNELS), *UNLISTED}:
             continue
         if value not in known and (exact or value.upper() not in {name.upper() for name in known}):
             near = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
