@@ -50,8 +50,11 @@ def docker_container(given: Mapping[str, Sequence[Word]], env: Mapping[str, Word
     return Container(shared, asks)
 
 
-def outside_findings(launch: Launch, model: Word | None, ranks: int, release: str) -> Iterator[Diagnostic]:
-    """Warnings about the container and the weights; an error for GGUF files in the engine's own image, which cannot read them."""
+def outside_findings(launch: Launch, model: Word | None, ranks: int, release: str, is_gguf: bool = False) -> Iterator[Diagnostic]:
+    """Warnings about the container and the weights; an error for GGUF files in the engine's own image, which cannot read them.
+
+    `ranks` are the workers of this container; `is_gguf` is true where an option names the format.
+    """
     box = launch.container
     image = launch.image.text if launch.image is not None else ""
     if box is not None and not box.has_gpus and not _OTHER_DEVICES.search(image) and not any(w.text == "cpu" for w in launch.words):
@@ -62,7 +65,7 @@ def outside_findings(launch: Launch, model: Word | None, ranks: int, release: st
         why = "They exchange data through /dev/shm: NCCL then fails to create its segments, at the start or under load."
         fix = "Add --ipc=host, or --shm-size 16g (Kubernetes: an emptyDir in memory at /dev/shm)."
         yield launch.source.finding("CMD013", Severity.WARNING, what, why, fix, _at(launch))
-    if model is not None and not model.unknown and _GGUF.search(model.text) and _numbers(release) >= _GGUF_LEFT:
+    if model is not None and not model.unknown and (is_gguf or _GGUF.search(model.text)) and _numbers(release) >= _GGUF_LEFT:
         severity = Severity.ERROR if _OFFICIAL.match(image) else Severity.WARNING
         why = f"Since 0.24 vLLM reads that format with a plugin only (vllm-gguf-plugin); without it {release} refuses."
         fix = "Take the safetensors checkpoint (AWQ, GPTQ or FP8 for a like size), or an image with the plugin."

@@ -218,7 +218,8 @@ def _problems(launch: Launch, read: Arguments, release: Release) -> list[Diagnos
                 "CMD004", Severity.WARNING, "no model is named", why, "Name it after `serve`, as ORG/MODEL or as a folder.", launch.span
             )
         )
-    found += outside_findings(launch, read.model, _ranks_here(launch, read), release.engine.release)
+    is_gguf = any(o.value == "gguf" for name in ("quantization", "load_format") if (o := read.options.get(name)) is not None)
+    found += outside_findings(launch, read.model, _ranks_here(launch, read), release.engine.release, is_gguf)
     for key in launch.silent:
         flag = release.flags.flags.get(release.flags.by_option.get(key.text.replace("_", "-"), ""))
         if flag is not None and flag.default is not False:

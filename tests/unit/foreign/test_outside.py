@@ -86,6 +86,8 @@ def test_shared_memory_in_kubernetes(tmp_path: Path, mounts: str, pod: str, code
     ("vllm serve ./m-Q4_K_M.gguf", Severity.WARNING),
     ("docker run --gpus all vllm/vllm-openai:v0.23.0 ./m.gguf", None),
     ("vllm serve ORG/gguf-tools-7B", None),
+    ("vllm serve ORG/M --quantization gguf", Severity.WARNING),
+    ("vllm serve ORG/M --load-format=gguf", Severity.WARNING),
 ])  # fmt: skip
 def test_gguf_files(command: str, severity: Severity | None) -> None:
     assert _found(command).get("CMD014") == severity
