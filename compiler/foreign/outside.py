@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 MIB = 2**20
 DEFAULT_SHARED = 64 * MIB  # What Docker and container runtimes mount at /dev/shm when nobody says.
-SCANT_SHARED = 128 * MIB  # A GPU's part of the 1 GiB that was too little for eight (MiniMax-AI/MiniMax-01#42).
+# For eight GPUs less than 16 GiB was reported as too little (MiniMax-AI/MiniMax-01#42); for fewer a part of 1 GiB is surely scant.
+MANY_RANKS, ENOUGH_FOR_MANY, SCANT_EACH = 8, 16 * 1024 * MIB, 128 * MIB
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _OTHER_DEVICES = re.compile(r"cpu|rocm|xpu|hpu|gaudi|tpu|neuron|ascend|npu|openvino|spyre", re.IGNORECASE)
@@ -60,7 +61,7 @@ def outside_findings(launch: Launch, model: Word | None, ranks: int, release: st
     if box is not None and not box.has_gpus and not _OTHER_DEVICES.search(image) and not any(w.text == "cpu" for w in launch.words):
         why = "The engine finds no device and ends, unless the host's default runtime hands GPUs to all."
         yield launch.source.finding("CMD012", Severity.WARNING, "the container is given no GPU", why, "Add --gpus all.", _at(launch))
-    if box is not None and box.shared is not None and ranks > 1 and box.shared <= SCANT_SHARED * ranks:
+    if box is not None and box.shared is not None and ranks > 1 and box.shared < _enough(ranks):
         what = f"{box.shared // MIB:,} MiB of shared memory for the workers of {ranks} GPUs"
         why = "They exchange data through /dev/shm: NCCL then fails to create its segments, at the start or under load."
         fix = "Add --ipc=host, or --shm-size 16g (Kubernetes: an emptyDir in memory at /dev/shm)."
@@ -70,6 +71,10 @@ def outside_findings(launch: Launch, model: Word | None, ranks: int, release: st
         why = f"Since 0.24 vLLM reads that format with a plugin only (vllm-gguf-plugin); without it {release} refuses."
         fix = "Take the safetensors checkpoint (AWQ, GPTQ or FP8 for a like size), or an image with the plugin."
         yield launch.source.finding("CMD014", severity, f"`{model.text}` is a GGUF file", why, fix, model.span)
+
+
+def _enough(ranks: int) -> int:
+    return ENOUGH_FOR_MANY if ranks >= MANY_RANKS else SCANT_EACH * ranks + 1
 
 
 def _at(launch: Launch) -> Span:

@@ -33,7 +33,7 @@ CODES: dict[str, tuple[str, str]] = {
     "CMD010": ("Something is written in a form that nothing reads: an option file named as `--config=FILE`, `false` in an option file for an option that is not off by itself, `args` as text in a manifest, a key of chart values that the chart does not know.", "The message says how it is written."),
     "CMD011": ("A template, of Helm or of another program, that is still to be filled in.", "Run `helm template`, or let that program write its output, and give that."),
     "CMD012": ("A `docker run` of an engine that is given no GPU.", "Add `--gpus all`."),
-    "CMD013": ("A container whose shared memory is too small for the workers of several GPUs: 64 MiB when nobody says, or up to 128 MiB for each GPU.", "Add `--ipc=host` or `--shm-size 16g`; in Kubernetes an `emptyDir` in memory at /dev/shm."),
+    "CMD013": ("A container whose shared memory is too small for the workers of several GPUs: 64 MiB when nobody says, up to 128 MiB for each GPU, or less than 16 GiB for eight.", "Add `--ipc=host` or `--shm-size 16g`; in Kubernetes an `emptyDir` in memory at /dev/shm."),
     "CMD014": ("A GGUF file for a release that reads none: since 0.24 it takes a plugin. An error in the engine's own image, else a warning.", "Take the safetensors checkpoint, or an image with the plugin."),
     "CKP001": ("A JSON file of a checkpoint cannot be read: missing, not JSON, NaN or an infinity in it, or not an object.", "Download it again; the message says the line."),
     "CKP002": ("A checkpoint's config lacks a key that a plan needs.", "The message names a key that looks like a new name of it; else write the spec by hand."),

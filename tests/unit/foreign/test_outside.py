@@ -53,7 +53,7 @@ def test_images_for_other_devices_need_no_gpus_of_this_kind(image: str) -> None:
 
 
 @pytest.mark.parametrize("options, scant", [
-    ("", True), ("--shm-size 1g", True), ("--shm-size=256m", True), ("--shm-size 16g", False), ("--shm-size=2g", False), ("--ipc=host", False), ("--ipc private", True),
+    ("", True), ("--shm-size 1g", True), ("--shm-size=256m", True), ("--shm-size 16g", False), ("--shm-size=2g", True), ("--shm-size=17179869184", False), ("--ipc=host", False), ("--ipc private", True),
     ("-v /dev/shm:/dev/shm", False), ("--mount type=tmpfs,target=/dev/shm", False), ("--shm-size $SIZE", False),
 ])  # fmt: skip
 def test_shared_memory_of_eight_workers(options: str, scant: bool) -> None:
@@ -63,6 +63,7 @@ def test_shared_memory_of_eight_workers(options: str, scant: bool) -> None:
 def test_one_worker_or_no_container_of_its_own_needs_none() -> None:
     assert _found(f"docker run --gpus all {IMAGE} ORG/M") == {}
     assert _found("vllm serve ORG/M -tp 8") == {}
+    assert _found(f"docker run --gpus all --shm-size 2g {IMAGE} ORG/M -tp 4") == {}
     assert _found(f"docker run --gpus all {IMAGE} ORG/M -pp 2") == {}  # Stages may stand on other hosts.
 
 
