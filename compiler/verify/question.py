@@ -14,14 +14,21 @@ from compiler.schema.model import ModelSpec
 from compiler.schema.specset import SpecSet
 from compiler.units import GIB
 
+PLUGINS = ("--reasoning-parser-plugin", "--tool-parser-plugin")
 # Files and downloads of the pod, and what reads the checkpoint's tokenizer: they say nothing about the card, and are not here.
 OF_THE_POD = frozenset({
-    "--reasoning-parser", "--tool-call-parser", "--chat-template", "--tokenizer", "--revision", "--tokenizer-revision", "--code-revision", "--download-dir", "--hf-config-path",
-    "--kv-transfer-config", "--api-key", "--ssl-keyfile", "--ssl-certfile", "--lora-modules",
+    "--chat-template", "--tokenizer", "--revision", "--tokenizer-revision", "--code-revision", "--download-dir", "--hf-config-path",
+    "--api-key", "--ssl-keyfile", "--ssl-certfile", "--lora-modules", *PLUGINS,
 })  # fmt: skip
-# Flags without a value that need one of those above.
+# What a plug-in of the pod would register.
+_PLUGGED_IN = frozenset({"--reasoning-parser", "--tool-call-parser"})
 _SWITCHES = frozenset({"--enable-auto-tool-choice"})
 SPECULATION = "--speculative-config"
+CONNECTOR = "--kv-transfer-config"
+# Its class opens a package that only the pod has. Without its role the engine refuses before that.
+_OUTSIDE = "LMCacheMPConnector"
+# Of the allocator's settings the engine's configuration refuses some.
+_ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _NOT_PASSED = ("_ROOT", "_PATH", "_DIR", "_KEY", "_FOLDER")
 
 
@@ -57,14 +64,15 @@ def card_facts(plan: HardwarePlan, spec: HardwareSpec) -> dict[str, Any]:
 def asked_flags(argv: tuple[str, ...], draft: Path | None) -> list[str]:
     """A command line after its model, without what only the pod has; a draft checkpoint becomes the given folder."""
     words, kept = list(argv[3:] if argv[:2] == ("vllm", "serve") else argv[1:]), []
+    plugged = any(word.partition("=")[0] in PLUGINS for word in words)
     place = 0
     while place < len(words):
         word = words[place]
         name, has_value = word.partition("=")[0], "=" in word
         place += 1
-        if name in _SWITCHES:
+        if plugged and name in _SWITCHES:
             continue
-        if name in OF_THE_POD:
+        if name in OF_THE_POD or (plugged and name in _PLUGGED_IN) or (name == CONNECTOR and _is_outside(words[place - 1 : place + 1])):
             place += not has_value
             continue
         kept.append(word)
@@ -72,6 +80,11 @@ def asked_flags(argv: tuple[str, ...], draft: Path | None) -> list[str]:
             kept.append(json.dumps({**json.loads(words[place]), "model": str(draft)}))
             place += 1
     return kept
+
+
+def _is_outside(option: list[str]) -> bool:
+    text = " ".join(option)
+    return _OUTSIDE in text and "kv_role" in text
 
 
 def draft_repo(argv: tuple[str, ...]) -> str | None:
@@ -84,8 +97,9 @@ def draft_repo(argv: tuple[str, ...]) -> str | None:
 
 
 def asked_env(engine: EnginePlan) -> dict[str, str]:
-    """The engine's own variables that change decisions; its folders and keys are the pod's."""
-    return {v.name: v.value for v in engine.env if v.name.startswith("VLLM_") and not v.name.endswith(_NOT_PASSED)}
+    """The engine's own variables that change decisions, and the allocator's; its folders and keys are the pod's."""
+    own = (v for v in engine.env if v.name.startswith("VLLM_") and not v.name.endswith(_NOT_PASSED))
+    return {v.name: v.value for v in (*own, *(v for v in engine.env if v.name in _ALLOCATOR))}
 
 
 def job_of(subject: Subject, model: Path, draft: Path | None, build: bool) -> dict[str, Any]:

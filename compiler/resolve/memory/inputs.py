@@ -332,8 +332,10 @@ class MemoryInputs:
 
     @property
     def state_mode(self) -> MambaMode:
-        """How states are kept. Without prefix caching, hybrids' default, one state a request; with it, ``all``
-        for Mamba2 where the release knows it and ``align`` for the rest (``models/config.py: MambaModelConfig``)."""
+        """How states are kept. Without prefix caching, hybrids' default, one state a request, whatever mode is asked for; with it,
+        ``all`` for Mamba2 where the release knows it and ``align`` for the rest (``models/config.py: MambaModelConfig``)."""
+        if self.prefix_caching is False:
+            return "none"
         if not releases.STATE_MODE_ALL.at(self.release):
             known: MambaMode | None = "align" if self.mamba_cache_mode == "all" else self.mamba_cache_mode
             return known or ("align" if self.prefix_caching else "none")

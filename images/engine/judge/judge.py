@@ -62,7 +62,9 @@ def engine_parser() -> Any:
 
     for home in ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args"):
         with contextlib.suppress(ModuleNotFoundError):
-            parser = importlib.import_module(home).make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
+            arguments = importlib.import_module(home)
+            parser = arguments.make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
+            parser.checked = arguments.validate_parsed_serve_args
             break
     else:
         raise Refused("parser", "this release keeps its `vllm serve` parser where podwright does not look")
@@ -74,14 +76,32 @@ def engine_parser() -> Any:
     return parser
 
 
+def find_parsers(words: Any) -> None:
+    """Look the named parsers up, as the server does before it serves; a tool parser only where tools are chosen. Raises KeyError.
+
+    The one for reasoning then goes: the configuration would open the tokenizer for it, which is not here.
+    """
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.tool_parsers import ToolParserManager
+
+    if name := getattr(words, "reasoning_parser", None):
+        ReasoningParserManager.get_reasoning_parser(name)
+        words.reasoning_parser = ""
+    if words.enable_auto_tool_choice:
+        ToolParserManager.get_tool_parser(words.tool_call_parser)
+
+
 def configuration(argv: list[str]) -> Any:
     """The engine's configuration for a command line. Raises Refused."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.usage.usage_lib import UsageContext
 
     try:
-        words = engine_parser().parse_args(argv)
-    except (SystemExit, ValueError, TypeError) as error:
+        parser = engine_parser()
+        words = parser.parse_args(argv)
+        parser.checked(words)
+        find_parsers(words)
+    except (SystemExit, ValueError, TypeError, KeyError) as error:
         raise Refused("parser", f"{type(error).__name__}: {error}") from error
     words.model = words.model_tag or words.model
     try:
@@ -284,6 +304,7 @@ def built(config: Any, rank: int, kv_bytes: int | None, earlier: list[dict[str, 
 
     try:
         with set_current_vllm_config(config):
+            current_platform.check_if_supports_dtype(config.model_config.dtype)  # The first that a worker does on its card.
             join_ranks(config, rank)
             with set_default_torch_dtype(config.model_config.dtype), nothing_on_the_card():
                 model = initialize_model(config)

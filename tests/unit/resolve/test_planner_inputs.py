@@ -27,12 +27,17 @@ def inputs(base: str = "nemotron-ada", changes: Changes | None = None, env: dict
 @pytest.mark.parametrize(("setting", "value", "field", "expected"), [
     ("max_num_seqs", 7, "max_num_seqs", 7), ("max_num_batched_tokens", 4096, "max_num_batched_tokens", 4096), ("gpu_memory_utilization", 0.5, "gpu_memory_utilization", 0.5),
     ("kv_cache_memory_bytes", "4GiB", "kv_cache_memory_bytes", 4 << 30), ("block_size", 32, "block_size", 32), ("tensor_parallel_size", 2, "tp", 2), ("pipeline_parallel_size", 3, "pp", 3),
-    ("mamba_block_size", 400, "mamba_block_size", 400), ("enforce_eager", True, "enforce_eager", True), ("async_scheduling", False, "async_scheduling", False),
+    ("enforce_eager", True, "enforce_eager", True), ("async_scheduling", False, "async_scheduling", False),
     ("mamba_cache_mode", "all", "mamba_cache_mode", "all"), ("mamba_ssm_cache_dtype", "auto", "mamba_cache_dtype", None), ("disable_custom_all_reduce", True, "custom_all_reduce", False),
     ("max_model_len", "auto", "max_model_len", 1_048_576), ("max_model_len", 1000, "max_model_len", 1000),
 ])  # fmt: skip
 def test_settings_reach_the_planner(setting: str, value: object, field: str, expected: object) -> None:
     assert getattr(inputs(changes={"profile": {f"settings.{setting}": value}}), field) == expected
+
+
+def test_a_block_of_states_reaches_the_planner() -> None:
+    assert inputs(changes={"profile": {"engine_args.mamba_block_size": 400}}).mamba_block_size == 400
+    assert inputs().mamba_block_size is None
 
 
 @pytest.mark.parametrize(("chosen", "scheme", "expected"), [(None, None, "auto"), ("auto", "fp8", "fp8"), (None, "nvfp4", "nvfp4"), ("bfloat16", "fp8", "bfloat16")])

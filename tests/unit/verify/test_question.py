@@ -12,19 +12,24 @@ from tests.unit.verify.recorded import subject_of
 
 
 def test_what_only_the_pod_has_is_left_out() -> None:
-    argv = (
-        "vllm",
-        "serve",
-        "m",
-        "--tokenizer",
-        "a/b",
-        "--max-num-seqs",
-        "8",
-        "--enable-auto-tool-choice",
-        "--reasoning-parser=qwen3",
-        "--trust-remote-code",
-    )
+    argv = ("vllm", "serve", "m", "--tokenizer", "a/b", "--max-num-seqs", "8", "--chat-template=/x", "--trust-remote-code")
     assert asked_flags(argv, None) == ["--max-num-seqs", "8", "--trust-remote-code"]
+
+
+def test_parsers_are_asked_about_unless_a_plug_in_brings_them() -> None:
+    parsers = ("--enable-auto-tool-choice", "--tool-call-parser", "mine", "--reasoning-parser=qwen3")
+    assert asked_flags(("vllm", "serve", "m", *parsers), None) == list(parsers)
+    assert asked_flags(("vllm", "serve", "m", *parsers, "--tool-parser-plugin", "/x.py", "--seed", "1"), None) == ["--seed", "1"]
+
+
+def test_a_connector_is_asked_about_unless_its_package_is_the_pods() -> None:
+    for config, asked in (
+        ({"kv_connector": "LMCacheMPConnector", "kv_role": "kv_both"}, False),
+        ({"kv_connector": "LMCacheMPConnector"}, True),
+        ({"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}, True),
+    ):
+        option = ["--kv-transfer-config", json.dumps(config)]
+        assert asked_flags(("vllm", "serve", "m", *option, "--seed", "1"), None) == [*(option if asked else ()), "--seed", "1"]
 
 
 def test_a_draft_becomes_its_folder() -> None:
