@@ -1,4 +1,4 @@
-"""What decides a start and is no option of the engine: the container's GPUs and shared memory, and the format of the weights."""
+"""What decides a start and is no option of the engine: a container's GPUs and shared memory, the weights' format, a token for them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,23 @@ _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _OTHER_DEVICES = re.compile(r"cpu|rocm|xpu|hpu|gaudi|tpu|neuron|ascend|npu|openvino|spyre", re.IGNORECASE)
 _GGUF = re.compile(r"\.gguf$|-gguf(?:$|[:/])", re.IGNORECASE)
 _GGUF_LEFT = (0, 24)
+# Owners whose repositories ask for an accepted licence: all of Llama, and Gemma up to its third generation.
+_GATED = re.compile(r"meta-llama/|google/gemma-(?:\d+b|1\.1|[23](?:\b|n))", re.IGNORECASE)
+_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT")
 _OFFICIAL = re.compile(r"(?:docker\.io/)?vllm/vllm-openai\b")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Container:
-    """What a container is given. `shared` is its /dev/shm in bytes, None where the host's is used or nobody can say; `has_gpus` is false
-    only for a `docker run` in which nothing at all asks for a GPU."""
+    """What a container is given.
+
+    `shared` is its /dev/shm in bytes, None where the host's is used or nobody can say. `has_gpus` is false only for a `docker run` in which
+    nothing at all asks for a GPU, `may_have_token` only for one with neither a file of variables nor a cache from outside.
+    """
 
     shared: int | None
     has_gpus: bool
+    may_have_token: bool = True
 
 
 def size_of(text: str) -> int | None:
@@ -48,7 +55,8 @@ def docker_container(given: Mapping[str, Sequence[Word]], env: Mapping[str, Word
     sizes = [size_of(text) for text in words.get("--shm-size", ())]
     shared = None if shares_host else sizes[-1] if sizes else DEFAULT_SHARED
     asks = any(option in given for option in ("--gpus", "--runtime", "--device", "--privileged")) or "NVIDIA_VISIBLE_DEVICES" in env
-    return Container(shared, asks)
+    mounted = any(re.search(r"hugging|\.cache|hf[-_]", text) for option in ("-v", "--volume", "--mount") for text in words.get(option, ()))
+    return Container(shared, asks, may_have_token=mounted or "--env-file" in given)
 
 
 def outside_findings(launch: Launch, model: Word | None, ranks: int, release: str, is_gguf: bool = False) -> Iterator[Diagnostic]:
@@ -71,6 +79,18 @@ def outside_findings(launch: Launch, model: Word | None, ranks: int, release: st
         why = f"Since 0.24 vLLM reads that format with a plugin only (vllm-gguf-plugin); without it {release} refuses."
         fix = "Take the safetensors checkpoint (AWQ, GPTQ or FP8 for a like size), or an image with the plugin."
         yield launch.source.finding("CMD014", severity, f"`{model.text}` is a GGUF file", why, fix, model.span)
+    yield from _token(launch, model)
+
+
+def _token(launch: Launch, model: Word | None) -> Iterator[Diagnostic]:
+    if model is None or model.unknown or not _GATED.match(model.text) or any(name in launch.env for name in _TOKENS):
+        return
+    box = launch.container
+    severity = Severity.WARNING if box is not None and not box.may_have_token else Severity.INFO
+    what = f"`{model.text}` is gated, and no token is given here"
+    why = "The Hub refuses the download, and to look up a repository whose weights are on the disk, too."
+    fix = "Accept the licence, and give HF_TOKEN from a secret; or serve a folder, with HF_HUB_OFFLINE=1."
+    yield launch.source.finding("CMD015", severity, what, why, fix, model.span)
 
 
 def _enough(ranks: int) -> int:

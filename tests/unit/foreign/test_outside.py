@@ -14,7 +14,7 @@ from compiler.load import SpecStore
 from tests.support import SPECS
 
 STORE = SpecStore([SPECS])
-OURS = ("CMD012", "CMD013", "CMD014")
+OURS = ("CMD012", "CMD013", "CMD014", "CMD015")
 IMAGE = "vllm/vllm-openai:v0.27.1"
 
 
@@ -29,12 +29,18 @@ def _in_file(tmp_path: Path, text: str) -> list[str]:
     return [d.code for d in described(launch, STORE).problems if d.code in OURS]
 
 
-@pytest.mark.parametrize("text, size", [("16g", 16 * 1024 * MIB), ("64mb", DEFAULT_SHARED), ("1.5gb", 1536 * MIB), ("67108864", DEFAULT_SHARED), ("2GiB", 2048 * MIB), ("much", None), ("", None)])
+@pytest.mark.parametrize("text, size", [
+    ("16g", 16 * 1024 * MIB), ("64mb", DEFAULT_SHARED), ("1.5gb", 1536 * MIB), ("67108864", DEFAULT_SHARED),
+    ("2GiB", 2048 * MIB), ("much", None), ("", None),
+])  # fmt: skip
 def test_sizes_as_docker_reads_them(text: str, size: int | None) -> None:
     assert size_of(text) == size
 
 
-@pytest.mark.parametrize("options", ["--gpus all", "--gpus '\"device=0,1\"'", "--runtime nvidia", "--runtime=nvidia", "--device nvidia.com/gpu=all", "-e NVIDIA_VISIBLE_DEVICES=0"])
+@pytest.mark.parametrize("options", [
+    "--gpus all", "--gpus '\"device=0,1\"'", "--runtime nvidia", "--runtime=nvidia",
+    "--device nvidia.com/gpu=all", "-e NVIDIA_VISIBLE_DEVICES=0",
+])  # fmt: skip
 def test_a_container_with_gpus(options: str) -> None:
     assert _found(f"docker run {options} {IMAGE} ORG/M") == {}
 
@@ -53,7 +59,8 @@ def test_images_for_other_devices_need_no_gpus_of_this_kind(image: str) -> None:
 
 
 @pytest.mark.parametrize("options, scant", [
-    ("", True), ("--shm-size 1g", True), ("--shm-size=256m", True), ("--shm-size 16g", False), ("--shm-size=2g", True), ("--shm-size=17179869184", False), ("--ipc=host", False), ("--ipc private", True),
+    ("", True), ("--shm-size 1g", True), ("--shm-size=256m", True),
+    ("--shm-size 16g", False), ("--shm-size=2g", True), ("--shm-size=17179869184", False), ("--ipc=host", False), ("--ipc private", True),
     ("-v /dev/shm:/dev/shm", False), ("--mount type=tmpfs,target=/dev/shm", False), ("--shm-size $SIZE", False),
 ])  # fmt: skip
 def test_shared_memory_of_eight_workers(options: str, scant: bool) -> None:
@@ -68,16 +75,20 @@ def test_one_worker_or_no_container_of_its_own_needs_none() -> None:
 
 
 @pytest.mark.parametrize("more, codes", [
-    ("", ["CMD013"]), ("    shm_size: 16gb\n", []), ("    shm_size: 64m\n", ["CMD013"]), ("    ipc: host\n", []), ("    volumes: ['/dev/shm:/dev/shm']\n", []), ("    tmpfs: /dev/shm\n", []),
+    ("", ["CMD013"]), ("    shm_size: 16gb\n", []), ("    shm_size: 64m\n", ["CMD013"]),
+    ("    ipc: host\n", []), ("    volumes: ['/dev/shm:/dev/shm']\n", []), ("    tmpfs: /dev/shm\n", []),
     ("    volumes: [{type: tmpfs, target: /dev/shm}]\n", []), ("    shm_size: ${SHM}\n", []),
 ])  # fmt: skip
 def test_shared_memory_in_compose(tmp_path: Path, more: str, codes: list[str]) -> None:
     assert _in_file(tmp_path, f"services:\n  llm:\n    image: {IMAGE}\n    command: ORG/M -tp 2\n{more}") == codes
 
 
-@pytest.mark.parametrize("mounts, pod, codes", [("", "", ["CMD013"]), ("volumeMounts: [{name: s, mountPath: /dev/shm}], ", "", []), ("", "hostIPC: true, ", [])])
+@pytest.mark.parametrize("mounts, pod, codes", [
+    ("", "", ["CMD013"]), ("volumeMounts: [{name: s, mountPath: /dev/shm}], ", "", []), ("", "hostIPC: true, ", []),
+])  # fmt: skip
 def test_shared_memory_in_kubernetes(tmp_path: Path, mounts: str, pod: str, codes: list[str]) -> None:
-    text = f'apiVersion: v1\nkind: Pod\nspec: {{{pod}containers: [{{{mounts}name: a, image: "{IMAGE}", args: [--model, ORG/M, --tensor-parallel-size, "2"]}}]}}\n'
+    text = 'apiVersion: v1\nkind: Pod\n'
+    text += f'spec: {{{pod}containers: [{{{mounts}name: a, image: "{IMAGE}", args: [--model, ORG/M, --tensor-parallel-size, "2"]}}]}}\n'
     assert _in_file(tmp_path, text) == codes
 
 
@@ -92,3 +103,19 @@ def test_shared_memory_in_kubernetes(tmp_path: Path, mounts: str, pod: str, code
 ])  # fmt: skip
 def test_gguf_files(command: str, severity: Severity | None) -> None:
     assert _found(command).get("CMD014") == severity
+
+
+@pytest.mark.parametrize("command, severity", [
+    (f"docker run --gpus all {IMAGE} meta-llama/Llama-3.1-8B-Instruct", Severity.WARNING),
+    (f"docker run --gpus all {IMAGE} google/gemma-3-27b-it", Severity.WARNING),
+    (f"docker run --gpus all -v ~/.cache/huggingface:/root/.cache/huggingface {IMAGE} google/gemma-2-9b", Severity.INFO),
+    (f"docker run --gpus all --env-file .env {IMAGE} google/gemma-7b-it", Severity.INFO),
+    ("vllm serve meta-llama/Llama-3.1-8B-Instruct", Severity.INFO),
+    (f"docker run --gpus all -e HF_TOKEN {IMAGE} meta-llama/Llama-3.1-8B-Instruct", None),
+    ("HUGGING_FACE_HUB_TOKEN=$TOKEN vllm serve meta-llama/Llama-3.1-8B-Instruct", None),
+    (f"docker run --gpus all {IMAGE} google/gemma-4-31b-it", None),
+    (f"docker run --gpus all {IMAGE} /models/meta-llama/Llama-3.1-8B-Instruct", None),
+    (f"docker run --gpus all {IMAGE} unsloth/Llama-3.1-8B-Instruct", None),
+])  # fmt: skip
+def test_gated_repositories(command: str, severity: Severity | None) -> None:
+    assert _found(command).get("CMD015") == severity
