@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compiler.foreign.judge import judged
 from compiler.foreign.reading import Read, read_command, read_file
-from compiler.foreign.source import Span, texts
+from compiler.foreign.source import Piece, Span, texts
 from compiler.foreign.specs import described
-from compiler.foreign.variables import env_file_values
+from compiler.foreign.variables import env_file_values, filled
 from compiler.foreign.writing import imported
 from compiler.load import SpecStore
 from tests.support import ROOT, SPECS
@@ -117,3 +119,11 @@ def test_a_folder_without_an_engine_and_one_with_a_broken_file(tmp_path: Path) -
     (tmp_path / "b.yaml").write_text("apiVersion: v1\nkind: Pod\nspec: {containers: [{image: vllm/vllm-openai, args: [ORG/M]}]}\n")
     read = read_file(tmp_path)
     assert [d.code for d in read.problems] == ["CMD001"] and len(read.launches) == 1
+
+
+@given(st.text(alphabet="${}:-?+=AB \n\"'#\\\\x", max_size=40))
+def test_any_text_with_variables_is_read(text: str) -> None:
+    word = filled(Piece(text, tuple(range(len(text)))), Span(0, len(text)), {"A": "x"}).word
+    assert len(word.piece.text) == len(word.piece.offsets) and all(0 <= at < len(text) for at in word.piece.offsets)
+    assert all(name != "A" for name in word.unknown)
+    assert all(len(value.piece.text) == len(value.piece.offsets) for value in env_file_values(text, {"A": "x"}, Span(0, 1)).values())
