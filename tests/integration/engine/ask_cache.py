@@ -9,6 +9,7 @@ are called are those that size the cache of a real start; only the configuration
 """
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ except ImportError:  # earlier releases keep both in one module
 WIDTHS = {"auto": torch.bfloat16, "fp8": torch.uint8, "nvfp4": torch.uint8, "int8_per_token_head": torch.int8}
 KERNEL_BLOCK = 16
 LATENT_BLOCK = 64
+PACKED_BLOCK = 256
 
 
 class Backend:
@@ -85,6 +87,43 @@ def attention_spec(layer: dict[str, Any], job: dict[str, Any], block: int) -> An
     return Backend.customize_spec(made) if late else made
 
 
+def packed_specs(layer: dict[str, Any], block: int) -> list[Any]:
+    """The cache specs of one of DeepSeek-V4's layers, made as its model code makes them: window, latents, keys, compressor's states."""
+    late = "tokens_per_state" in spec_types.MLAAttentionSpec.__dataclass_fields__
+    ratio, width, shards = layer.get("ratio", 0), layer["head_dim_k"], {"max_tp_shards": 1} if late else {}
+    record = {"cache_dtype_str": "fp8_ds_mla", "model_version": "deepseek_v4", "alignment": 576, "dtype": torch.uint8, "num_kv_heads": 1, **shards}
+    record |= {"state_content_bytes": 584} if late else {}
+    found = [spec_types.SlidingWindowMLASpec(block_size=64, head_size=width, sliding_window=layer["window"], **record)]
+    if not ratio:
+        return found
+    every = {"tokens_per_state" if late else "compress_ratio": ratio}
+    found.append(spec_types.MLAAttentionSpec(block_size=block, head_size=width, **every, **record))
+    keys = layer.get("index_dim", 0)
+    if keys:
+        key = {"block_size": block, "num_kv_heads": 1, "head_size": keys + keys // 128 * 4, "dtype": torch.uint8, "alignment": 576, **shards}
+        found.append(spec_types.MLAAttentionSpec(**key, **every))
+    tokens, overlap = (4, 2) if ratio == 4 else (8, 1)
+    for wide in [width, keys] if keys else [width]:
+        state = {"block_size": tokens, "num_kv_heads": 1, "head_size": 2 * overlap * wide, "dtype": torch.float32, "alignment": 576, **shards}
+        found.append(spec_types.SlidingWindowMLASpec(**state, sliding_window=overlap * ratio))
+    return found
+
+
+def indexer_spec(layer: dict[str, Any], block: int) -> Any:
+    """The keys of an indexer that keeps one for every token, with their scales."""
+    width = layer["head_dim_k"]
+    return spec_types.MLAAttentionSpec(block_size=block, num_kv_heads=1, head_size=width + width // 128 * 4, dtype=torch.uint8)
+
+
+def layer_specs(layer: dict[str, Any], job: dict[str, Any], block: int, padded: int | None) -> list[Any]:
+    """All caches of one layer."""
+    if layer["kind"] == "compressed":
+        return packed_specs(layer, block)
+    if layer["kind"] == "indexer":
+        return [indexer_spec(layer, block)]
+    return [state_spec(layer, job, block, padded) if "state" in layer else attention_spec(layer, job, block)]
+
+
 def state_shapes(layer: dict[str, Any], job: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
     """Shapes of one layer's state on one rank, by the release's own calculator."""
     s, tp, drafts, ask = layer["state"], job["tp"], job["drafts"], MambaStateShapeCalculator
@@ -138,18 +177,29 @@ def aligned(job: dict[str, Any]) -> tuple[int, int | None]:
     return cache.block_size, cache.mamba_page_size_padded
 
 
+def least_block(layers: list[dict[str, Any]]) -> int:
+    """The block of layers without states, where nobody chose one."""
+    kinds = {layer["kind"] for layer in layers}
+    return PACKED_BLOCK if "compressed" in kinds else LATENT_BLOCK if "mla" in kinds else KERNEL_BLOCK
+
+
 def rank_specs(job: dict[str, Any]) -> list[dict[str, Any]]:
     """For each pipeline stage the specs of its layers by name; kinds are dealt out evenly over the depth, as in real models."""
     layers = [*job["layers"], *job["drafted"]]
     hybrid = any("state" in layer for layer in layers) and any("state" not in layer for layer in layers)
-    block, padded = aligned(job) if hybrid else (job.get("block") or (LATENT_BLOCK if any(x["kind"] == "mla" for x in layers) else KERNEL_BLOCK), None)
+    block, padded = aligned(job) if hybrid else (job.get("block") or least_block(layers), None)
     stages: list[dict[str, Any]] = [{} for _ in range(job["pp"])]
     for kind, layer in enumerate(layers):
-        made = state_spec(layer, job, block, padded) if "state" in layer else attention_spec(layer, job, block)
+        made = layer_specs(layer, job, block, padded)
         for index in range(layer["layers"]):
-            last = kind >= len(job["layers"])
-            stages[-1 if last else index * job["pp"] // layer["layers"]][f"{kind}.{index}"] = made
+            stage = stages[-1 if kind >= len(job["layers"]) else index * job["pp"] // layer["layers"]]
+            stage |= {f"{kind}.{index}.{part}": copy.copy(spec) for part, spec in enumerate(made)}  # releases pad a spec in place
     return stages
+
+
+def is_packed(job: dict[str, Any]) -> bool:
+    """True for DeepSeek-V4, whose caches of several kinds share one slab, block after block."""
+    return any(layer["kind"] == "compressed" for layer in job["layers"])
 
 
 def configuration(job: dict[str, Any]) -> Any:
@@ -160,7 +210,7 @@ def configuration(job: dict[str, Any]) -> Any:
     layouts = getattr(spec_types, "KVCacheLayout", None)
     cache = SimpleNamespace(
         num_gpu_blocks_override=None, mamba_cache_mode=job["mode"], enable_prefix_caching=job["mode"] != "none", prefix_cache_retention_interval=None,
-        get_resolved_kv_cache_layout=lambda: layouts.LBNHC, block_size=KERNEL_BLOCK,
+        get_resolved_kv_cache_layout=lambda: layouts.BLNHC if is_packed(job) else layouts.LBNHC, block_size=KERNEL_BLOCK,
     )  # fmt: skip
     scheduler = SimpleNamespace(max_num_batched_tokens=job["batch"], disable_hybrid_kv_cache_manager=False, async_scheduling=True)
     model = SimpleNamespace(max_model_len=job["window"], original_max_model_len=job["window"], supports_kv_cache_grouping=False)
@@ -179,7 +229,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     config, stages, late = configuration(job), rank_specs(job), hasattr(planning, "get_global_kv_cache_groups")
     memory = [job["bytes"]] * len(stages)
     whole = {name: spec for stage in stages for name, spec in stage.items()}
-    groups = planning.get_kv_cache_groups(config, dict(whole))
+    groups = planning.get_kv_cache_groups(config, copy.deepcopy(whole))
     shares = [planning._project_kv_cache_groups_to_worker(groups, stage) for stage in stages]
     if late:
         from vllm.v1.core.kv_cache_config_builder import get_kv_cache_config_builder
@@ -189,7 +239,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         builder = (get_kv_cache_config_builder(config),)
     else:
         with mock.patch.object(planning, "_check_enough_kv_cache_memory"):
-            configs = planning.get_kv_cache_configs(config, [dict(stage) for stage in stages], memory)
+            configs = planning.get_kv_cache_configs(config, copy.deepcopy(stages), memory)
         builder = ()
     asked = [planning._max_memory_usage_bytes_from_groups(*builder, config, share) for share in shares]
     blocks = [planning._pool_bytes_per_block(config, share) for share in shares]
@@ -199,7 +249,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": job["id"], "blocks": configs[0].num_blocks, "block_bytes": max(blocks), "needed": max(asked), "longest": min(longest),
         "concurrency": concurrency, "tokens": int(concurrency * job["window"]),
-        "block": min(g.kv_cache_spec.block_size for g in groups if not isinstance(g.kv_cache_spec, spec_types.MambaSpec)),
+        "block": (max if is_packed(job) else min)(g.kv_cache_spec.block_size for g in groups if not isinstance(g.kv_cache_spec, spec_types.MambaSpec)),
     }  # fmt: skip
 
 

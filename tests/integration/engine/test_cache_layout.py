@@ -31,12 +31,18 @@ GDN_35B = (LayerGroup("full", 10, 2, 256), LayerGroup("gdn", 30, state=StateDims
 NEXT_80B = (LayerGroup("full", 12, 2, 256), LayerGroup("gdn", 36, state=StateDims(32, 128, 128, 16, ssm_dtype="float16")))
 NEMOTRON = (LayerGroup("full", 6, 2, 128), LayerGroup("mamba2", 23, state=StateDims(64, 64, 128, groups=8, chunk=128)))
 KIMI = (LayerGroup("mla", 7, kv_lora_rank=512, rope_dim=64), LayerGroup("kda", 20, state=StateDims(32, 128, 128, 32)))
+V4 = (
+    LayerGroup("compressed", 2, head_dim_k=512, window=128), LayerGroup("compressed", 21, head_dim_k=512, window=128, ratio=4, index_dim=128),
+    LayerGroup("compressed", 20, head_dim_k=512, window=128, ratio=128),
+)  # fmt: skip
+SPARSE = (LayerGroup("mla", 61, kv_lora_rank=512, rope_dim=64), LayerGroup("indexer", 61, head_dim_k=128))
 MODELS = {
     "dense": DENSE, "wide-values": WIDE_VALUES, "gpt-oss": GPT_OSS, "gemma": GEMMA, "chunked": CHUNKED, "latent": LATENT, "gdn-27b": GDN_27B,
-    "gdn-35b": GDN_35B, "next-80b": NEXT_80B, "nemotron": NEMOTRON, "kimi": KIMI,
+    "gdn-35b": GDN_35B, "next-80b": NEXT_80B, "nemotron": NEMOTRON, "kimi": KIMI, "v4": V4, "sparse": SPARSE,
 }  # fmt: skip
 # Layers of a draft: the target's own first kind, or another model's.
 DRAFTS = {"wide": LayerGroup("full", 5, 8, 128), "narrow": LayerGroup("full", 1, 2, 64), "sliding": LayerGroup("sliding", 4, 8, 128, window=2048)}
+LATENTS = ("latent", "kimi", "v4", "sparse")
 HYBRIDS = ("gdn-27b", "gdn-35b", "next-80b", "nemotron", "kimi")
 
 
@@ -63,12 +69,13 @@ class Ask:
 
 def _asks() -> list[Ask]:
     every = [Ask(model, tp=tp, pp=pp) for model in MODELS for tp in (1, 2, 4) for pp in (1, 2, 3)]
-    every += [Ask(model, dtype, tp=2) for model in MODELS for dtype in ("fp8", "int8_per_token_head", "nvfp4") if model not in ("latent", "kimi")]
+    every += [Ask(model, dtype, tp=2) for model in MODELS for dtype in ("fp8", "int8_per_token_head", "nvfp4") if model not in LATENTS]
     every += [Ask(model, "fp8", tp=tp) for model in ("latent", "kimi") for tp in (1, 8)]
     every += [Ask(model, dtype, mode="align") for model in ("gdn-27b", "gdn-35b") for dtype in ("turboquant_k3v4_nc", "turboquant_4bit_nc", "turboquant_3bit_nc", "turboquant_k8v4")]
     every += [Ask(model, "fp8", tp, 1, mode, drafts, capability=c) for model in HYBRIDS for tp in (1, 2) for mode in ("none", "align", "all") for drafts in (0, 3) for c in (ADA, HOPPER)]
     every += [Ask(model, pp=2, mode="align", drafts=drafts) for model in ("gdn-27b", "gdn-35b") for drafts in (0, 2)]
     every += [Ask(model, tp=tp, mode=mode, drafts=4, draft=draft) for model, mode in (("dense", "none"), ("gdn-27b", "align"), ("gdn-35b", "none")) for tp in (1, 2) for draft in DRAFTS]
+    every += [Ask(model, tp=tp, drafts=drafts, batch=batch, window=window) for model in ("v4", "sparse") for tp in (1, 8) for drafts in (0, 1, 3) for batch in (2048, 8192) for window in (4096, 1_048_576)]
     return every + [Ask(model, batch=batch, window=window) for model in ("gpt-oss", "gemma", "chunked") for batch in (512, 32_768) for window in (4096, 262_144)]
 
 
