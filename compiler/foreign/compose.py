@@ -55,8 +55,11 @@ class _Reader:
         launch = in_image(self.source, word, entrypoint, command, env, name)
         if launch is None:
             if word is not None and entrypoint and _IMAGE_OF_VLLM.search(word.text):
-                what = f"service `{name}` has an image of vLLM and starts `{' '.join(w.text for w in entrypoint)[:60]}`, which is not read here"
-                self._problem("CMD003", what, "Nothing in it can be judged.", "Give the script that it runs with --file.", entrypoint[0].span)
+                started = " ".join(w.text for w in entrypoint)[:60]
+                what = f"service `{name}` has an image of vLLM and starts `{started}`, which is not read here"
+                self._problem(
+                    "CMD003", what, "Nothing in it can be judged.", "Give the script that it runs with --file.", entrypoint[0].span
+                )
             return
         mounts = [mount for item in _elements(service.get("volumes")) if (mount := self._mount(item)) is not None]
         # Its GPUs may come from another file, as many projects have it.
@@ -65,10 +68,14 @@ class _Reader:
         self.problems += mine
         if service.get("extends") is not None:
             what = f"what service `{name}` extends is not read"
-            self._problem("CMD005", what, "Options that come from there are not judged.", "Give what `docker compose config` prints.", key.span)
+            self._problem(
+                "CMD005", what, "Options that come from there are not judged.", "Give what `docker compose config` prints.", key.span
+            )
         for variable, (said, span) in self.required.items():
             what = f"`{variable}` must be set, or Compose refuses the file" + (f": {said}" if said else "")
-            self._problem("CMD005", what, "What depends on it is not judged.", f"Write it into {self.folder.as_posix()}/.env to have it judged.", span)
+            self._problem(
+                "CMD005", what, "What depends on it is not judged.", f"Write it into {self.folder.as_posix()}/.env to have it judged.", span
+            )
 
     def _problem(self, code: str, what: str, why: str, fix: str, span: Span) -> None:
         self.problems.append(self.source.finding(code, Severity.WARNING, what, why, fix, span))
@@ -125,7 +132,16 @@ class _Reader:
             required = item.get("required") if item.is_mapping else None
             if required is None or required.text != "false":
                 fix = "Put it where the Compose file looks for it, to have it judged."
-                problems.append(self.source.finding("CMD005", Severity.WARNING, f"`{name.text}` is not read: {problem.what}", "Variables that it sets are not judged.", fix, path.span))
+                problems.append(
+                    self.source.finding(
+                        "CMD005",
+                        Severity.WARNING,
+                        f"`{name.text}` is not read: {problem.what}",
+                        "Variables that it sets are not judged.",
+                        fix,
+                        path.span,
+                    )
+                )
         return env
 
     def _shared(self, service: Tree) -> int | None:

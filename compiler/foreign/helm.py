@@ -16,7 +16,8 @@ from compiler.foreign.yaml_tree import Tree
 
 # Helm's own actions; the braces of a chat template in a value hold other words.
 _ACTION = re.compile(
-    r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Files|Capabilities|Template)\b|\$|(?:include|if|else|range|with|define|template|toYaml|end|required|printf|tpl)\b)"
+    r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Files|Capabilities|Template)\b|\$"
+    r"|(?:include|if|else|range|with|define|template|toYaml|end|required|printf|tpl)\b)"
 )
 _ANY = re.compile(r"\{\{.*?\}\}")
 # Keys of `vllmConfig` that become an option with a value, in the chart's order.
@@ -35,7 +36,15 @@ def template_finding(source: Source) -> Diagnostic | None:
     if match is None:
         return None
     fix = "Run `helm template NAME CHART -f values.yaml > manifest.yaml`, and give manifest.yaml."
-    return _finding(source, "CMD011", Severity.ERROR, "a Helm template, which is no manifest yet", "Its values decide what it starts.", fix, Span(match.start(), match.end()))
+    return _finding(
+        source,
+        "CMD011",
+        Severity.ERROR,
+        "a Helm template, which is no manifest yet",
+        "Its values decide what it starts.",
+        fix,
+        Span(match.start(), match.end()),
+    )
 
 
 def placeholder_finding(source: Source) -> Diagnostic | None:
@@ -44,7 +53,15 @@ def placeholder_finding(source: Source) -> Diagnostic | None:
     if match is None:
         return None
     fix = "Let the program that fills it in write its output, and give that."
-    return _finding(source, "CMD011", Severity.ERROR, f"a template: `{match[0][:60]}` is still to be filled in", "Its values decide what it starts.", fix, Span(match.start(), match.end()))
+    return _finding(
+        source,
+        "CMD011",
+        Severity.ERROR,
+        f"a template: `{match[0][:60]}` is still to be filled in",
+        "Its values decide what it starts.",
+        fix,
+        Span(match.start(), match.end()),
+    )
 
 
 def is_stack_values(tree: Tree) -> bool:
@@ -57,7 +74,11 @@ def stack_launches(source: Source, tree: Tree) -> tuple[list[Launch], list[Diagn
     """What the chart would start for each model of its values, and keys of which it makes nothing."""
     models = tree.get("servingEngineSpec", "modelSpec")
     problems: list[Diagnostic] = []
-    found = [_launch(source, model, problems) for model in (models.elements() if models is not None else []) if _text(model, "enabled") != "false"]
+    found = [
+        _launch(source, model, problems)
+        for model in (models.elements() if models is not None else [])
+        if _text(model, "enabled") != "false"
+    ]
     return [launch for launch in found if launch is not None], problems
 
 
@@ -144,7 +165,11 @@ def _unread(source: Source, config: Tree | None, on_ray: bool) -> Iterator[Diagn
         if key in _VALUED or key in _OTHER_KEYS or key in (_RAY if on_ray else _POOLING):
             continue
         why = "The chart's template does not read it, so it changes nothing, without a word."
-        fix = "It counts with `raySpec.enabled: true` alone; else write it as an option under `extraArgs`." if key in _RAY else "Write it as an option under `extraArgs`."
+        fix = (
+            "It counts with `raySpec.enabled: true` alone; else write it as an option under `extraArgs`."
+            if key in _RAY
+            else "Write it as an option under `extraArgs`."
+        )
         yield _finding(source, "CMD010", Severity.WARNING, f"`vllmConfig.{key}` has no effect", why, fix, key_tree.span)
 
 

@@ -43,7 +43,7 @@ def kubernetes_launches(source: Source, tree: Tree, maps: ConfigMaps) -> tuple[l
 
 
 def _containers(tree: Tree) -> Iterator[tuple[Tree, Tree]]:
-    """Containers at any depth, each with its pod: a Deployment, a Job, a Pod, a List and most kinds of operators have them below `containers`."""
+    """Containers at any depth, each with its pod: Deployments, Jobs, Pods, Lists and most kinds of operators have them below `containers`."""
     containers = tree.get("containers")
     if containers is not None and containers.is_list:
         yield from ((container, tree) for container in containers.elements())
@@ -113,7 +113,11 @@ def _list(source: Source, key: str, tree: Tree | None, env: Mapping[str, Word], 
         return []
     if tree.text is not None:
         what = f"`{key}` is text, and Kubernetes takes only a list"
-        problems.append(source.finding("CMD010", Severity.ERROR, what, "The API server refuses the manifest.", "Write a list, one word an item.", tree.span))
+        problems.append(
+            source.finding(
+                "CMD010", Severity.ERROR, what, "The API server refuses the manifest.", "Write a list, one word an item.", tree.span
+            )
+        )
         shell = Shell(source, tree.piece())
         words = [word for command in shell.commands() for word in command]
         return [] if shell.problems else [_filled(word, env) for word in words]

@@ -34,7 +34,7 @@ class Launch:
     `words` are the engine's own arguments, the model among them; `name` is the service or container, empty for a plain
     command; `span` is where to point when nothing better is known; `gpus` are those that it asks for, where it says so. `mounts` and
     `container` are None outside of a container. Of a read option file, `configured` are the places of its keys, and `silent` its keys
-    that are false.
+    that are false. `env_files` are those of `docker run`, not read yet.
     """
 
     source: Source
@@ -48,6 +48,7 @@ class Launch:
     configured: frozenset[Span] = frozenset()
     silent: tuple[Word, ...] = ()
     container: Container | None = None
+    env_files: tuple[Word, ...] = ()
 
 
 def launches_in(source: Source, piece: Piece, scope: Scope | None = None) -> tuple[list[Launch], list[Diagnostic]]:
@@ -170,7 +171,8 @@ def _container(source: Source, words: Sequence[Word], exported: Mapping[str, Wor
     box = docker_container(given, env)
     if found is None:
         return None
-    return dataclasses.replace(found, gpus=counts[-1] if counts else None, mounts=tuple(mounts), container=box)
+    files = tuple(given.get("--env-file", []))
+    return dataclasses.replace(found, gpus=counts[-1] if counts else None, mounts=tuple(mounts), container=box, env_files=files)
 
 
 def mount_of(text: str) -> Mount | None:

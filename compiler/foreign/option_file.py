@@ -31,7 +31,9 @@ def with_option_file(launch: Launch, folder: Path) -> tuple[Launch, list[Diagnos
     for at, word in enumerate(words):
         if word.text.startswith(f"{OPTION}="):
             what = f"the engine does not open a file that is named as `{word.text}`"
-            return launch, [_finding(launch, "CMD010", what, "None of its options takes effect.", f"Write `{OPTION} FILE`, as two words.", word.span)]
+            return launch, [
+                _finding(launch, "CMD010", what, "None of its options takes effect.", f"Write `{OPTION} FILE`, as two words.", word.span)
+            ]
         if word.text == OPTION and at + 1 < len(words):
             return _inserted(launch, at, folder)
     return launch, []
@@ -51,7 +53,9 @@ def _inserted(launch: Launch, at: int, folder: Path) -> tuple[Launch, list[Diagn
     if problems or len(trees) != 1 or not trees[0].is_mapping:
         why = problems[0].what if problems else "it is no mapping of options to values"
         at_fault = text.place(Span(0, 1))
-        return launch, [_finding(launch, "CMD001", f"`{name.text}`: {why}", _LAUNCH_REFUSED, "Write `option: value` lines.", at_fault, Severity.ERROR)]
+        return launch, [
+            _finding(launch, "CMD001", f"`{name.text}`: {why}", _LAUNCH_REFUSED, "Write `option: value` lines.", at_fault, Severity.ERROR)
+        ]
     words, silent = _words(text, trees[0])
     rest = [*launch.words[:at], *launch.words[at + 2 :]]
     first = 1 if rest and not rest[0].text.startswith("-") else 0

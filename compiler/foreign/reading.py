@@ -9,19 +9,24 @@ from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.compose import compose_launches, is_compose
-from compiler.foreign.files import loaded
+from compiler.foreign.files import loaded, opened
 from compiler.foreign.helm import is_stack_values, placeholder_finding, stack_launches, template_finding
 from compiler.foreign.kubernetes import ConfigMaps, config_maps, is_kubernetes, kubernetes_launches
 from compiler.foreign.launch import Launch, launches_in
 from compiler.foreign.option_file import with_option_file
-from compiler.foreign.source import Source, Span
+from compiler.foreign.source import Source, Span, Word
+from compiler.foreign.variables import plain_env_file_values
 from compiler.foreign.yaml_tree import Tree, documents
 
 COMMAND = "--command"
 MAX_FILES = 500  # Of a folder: what people apply together is some dozen files.
 _YAML = frozenset({".yaml", ".yml"})
 _NONE = "no start of a vLLM engine in it: neither `vllm serve`, nor its server's module, nor a container of an image of vLLM"
-_OTHER = "YAML without `services`, without `apiVersion` and without `servingEngineSpec`: no Compose file, no Kubernetes manifest, no values of the vLLM production stack"
+_OTHER = (
+    "YAML without `services`, without `apiVersion` and without `servingEngineSpec`: no Compose file, no Kubernetes manifest, no values of the "
+    "vLLM production stack"
+)
+_GIVE = "Give the file that starts the engine, or the whole command with --command, for instance: vllm serve ORG/MODEL --max-model-len 32768"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +80,9 @@ def _folder(folder: Path) -> Read:
         names = sorted(path for path in folder.iterdir() if path.suffix.lower() in _YAML)
     except OSError as error:
         what = f"it cannot be read: {error.strerror}"
-        return Read(source, (), (source.finding("CMD001", Severity.ERROR, what, "Nothing in it can be judged.", "Give a file.", Span(0, 1)),))
+        return Read(
+            source, (), (source.finding("CMD001", Severity.ERROR, what, "Nothing in it can be judged.", "Give a file.", Span(0, 1)),)
+        )
     files, problems = [], []
     for name in names[:MAX_FILES]:
         text, problem = loaded(name)
@@ -83,14 +90,16 @@ def _folder(folder: Path) -> Read:
         problems += [problem] if problem is not None else []
     if len(names) > MAX_FILES:
         what = f"{len(names):,} YAML files, of which the first {MAX_FILES} are read"
-        problems.append(source.finding("CMD001", Severity.WARNING, what, "What the others start is not judged.", "Give a smaller folder.", Span(0, 1)))
+        problems.append(
+            source.finding("CMD001", Severity.WARNING, what, "What the others start is not judged.", "Give a smaller folder.", Span(0, 1))
+        )
     maps = config_maps(tree for file in files for tree in file.trees)
     launches: list[Launch] = []
     for file in files:
         found = _launches(file, maps, folder)
         problems += file.problems
         for launch in found:
-            whole, more = with_option_file(launch, folder)
+            whole, more = _with_files(launch, folder)
             launches.append(whole)
             problems += more
     if not launches and not any(d.is_error for d in problems):
@@ -129,7 +138,7 @@ def _read(source: Source, launches: Iterable[Launch], problems: list[Diagnostic]
     doubtful = any(d.is_error and d.code != "CMD010" for d in problems)
     found: list[Launch] = []
     for launch in [] if doubtful else launches:
-        whole, more = with_option_file(launch, folder)
+        whole, more = _with_files(launch, folder)
         found.append(whole)
         problems = [*problems, *more]
     if not found and not doubtful:
@@ -137,9 +146,34 @@ def _read(source: Source, launches: Iterable[Launch], problems: list[Diagnostic]
     return Read(source, tuple(found), tuple(problems))
 
 
+def _with_files(launch: Launch, folder: Path) -> tuple[Launch, list[Diagnostic]]:
+    """The launch with what it reads from files: variables of `docker run --env-file`, and options."""
+    problems: list[Diagnostic] = []
+    env: dict[str, Word] = {}
+    for name in launch.env_files:
+        text = f"its name hangs on {', '.join(name.unknown)}" if name.unknown else opened(name.text, None, folder)
+        if isinstance(text, str):
+            fix = "Put it where the command looks for it, to have it judged."
+            problems.append(
+                launch.source.finding(
+                    "CMD005",
+                    Severity.WARNING,
+                    f"`{name.text}` is not read: {text}",
+                    "Variables that it sets are not judged.",
+                    fix,
+                    name.span,
+                )
+            )
+        else:
+            env |= plain_env_file_values(text.source.text, name.span)
+    whole, more = with_option_file(dataclasses.replace(launch, env={**env, **launch.env}), folder)
+    return whole, [*problems, *more]
+
+
 def _nothing(source: Source, what: str) -> Diagnostic:
-    fix = "Give the file that starts the engine, or the whole command with --command, for instance: vllm serve ORG/MODEL --max-model-len 32768"
-    return source.finding("CMD003", Severity.ERROR, what, "Nothing in it can be judged.", fix, Span(0, max(1, len(source.text.split("\n")[0]))))
+    return source.finding(
+        "CMD003", Severity.ERROR, what, "Nothing in it can be judged.", _GIVE, Span(0, max(1, len(source.text.split("\n")[0])))
+    )
 
 
 def _looks_like_yaml(text: str) -> bool:

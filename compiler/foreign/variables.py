@@ -1,6 +1,7 @@
 """Docker Compose's variables: `$X`, `${X}`, `${X:-y}`, `${X:?why}` filled in from what `.env` says, and env files themselves.
 
-What the shell that runs Compose would add nobody knows here: a variable that neither a file nor a default gives stays in the text, and is named.
+What the shell that runs Compose would add nobody knows here: a variable that neither a file nor a default gives stays in the text, and
+is named.
 """
 
 from __future__ import annotations
@@ -110,6 +111,16 @@ def env_file_values(text: str, values: Mapping[str, str], span: Span) -> dict[st
             found[match["name"]] = _entry(match, known, span)
         end = text.find("\n", match.end() if match is not None else at)
         at = len(text) if end < 0 else end + 1
+    return found
+
+
+def plain_env_file_values(text: str, span: Span) -> dict[str, Word]:
+    """Variables of an env file as `docker run` reads it: NAME=value with the value as it stands; a name alone comes from its caller."""
+    found: dict[str, Word] = {}
+    for line in text.splitlines():
+        name, equals, value = line.lstrip().partition("=")
+        if _NAME.fullmatch(name):
+            found[name] = word_of(value, span) if equals else dataclasses.replace(word_of("", span), unknown=(name,))
     return found
 
 

@@ -31,7 +31,7 @@ WIDEST = 60
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Orders:
-    """How to ask. `root` holds `images` and `specs`; `image` names one, or is `profile`; `draft` is a folder with a draft checkpoint's config.json."""
+    """How to ask. `root` holds `images` and `specs`; `image` names one, or is `profile`; `draft` is a folder with a draft's config.json."""
 
     root: Path
     python: Path | None = None
@@ -90,7 +90,12 @@ def run_verify(specs: SpecSet, plan: Plan, findings: Sequence[Diagnostic], order
     ok = all(j.ok for j in judgements)
     asked = all(j.answer.is_judgement for j in judgements)
     if as_json:
-        where = {"release": plan.engine.release, "asked": asked_of(engine), "card": card_facts(plan.hardware, specs.hardware), "rules_that_refuse": refusing}
+        where = {
+            "release": plan.engine.release,
+            "asked": asked_of(engine),
+            "card": card_facts(plan.hardware, specs.hardware),
+            "rules_that_refuse": refusing,
+        }
         print_json({"ok": ok, "profile": plan.profile, **where, "engines": [j.to_json() for j in judgements]})
     else:
         print("\n\n".join(text_of(j, plan) for j in judgements))
@@ -141,9 +146,8 @@ def judged(
             seen = [engine.seen(path, folder) if path is not None else None for path in (model, draft)]
             asked.append((subject, config, job_of(subject, seen[0] or folder, seen[1], orders.build)))
         who = f" of {engine.reference}" if isinstance(engine, ImageEngine) else ""
-        say(
-            f"asking vLLM {plan.engine.release}{who} about {plan.profile} on {plan.hardware.count} x {plan.hardware.name}, half a minute for each engine and rank"
-        )
+        card_text = f"{plan.hardware.count} x {plan.hardware.name}"
+        say(f"asking vLLM {plan.engine.release}{who} about {plan.profile} on {card_text}, half a minute for each engine and rank")
         found = _answers(engine, plan, card, [job for _, _, job in asked], orders.root, folder)
     return [judgement(subject, config, found[subject.name], refusing) for subject, config, _ in asked]
 

@@ -61,7 +61,14 @@ def compared(subject: Subject, answer: Answer, is_own_config: bool) -> list[Row]
                 rows += _kernel(subject, rank["backends"], is_own_config)
     if len(answer.ranks) > len(stages):
         unlike = [rank["rank"] for members in stages for rank in members if _layout(rank) != _layout(members[0])]
-        rows.append(_row("ranks unlike the first of their stage" if len(stages) > 1 else "ranks unlike rank 0", [], unlike, "The plan divides all ranks alike."))
+        rows.append(
+            _row(
+                "ranks unlike the first of their stage" if len(stages) > 1 else "ranks unlike rank 0",
+                [],
+                unlike,
+                "The plan divides all ranks alike.",
+            )
+        )
     return rows
 
 
@@ -85,7 +92,12 @@ def _layers(subject: Subject, stages: list[list[dict[str, Any]]], is_own_config:
     total = subject.spec.architecture.layers
     if total is not None and all(counts):
         yield _row("layers of all stages", total, sum(counts), "A stage lacks layers, or the spec states another number of them.")
-        yield _row("layers of the fullest stage", ceil(total / len(stages)), max(counts), "The plan gives that stage an even share of weights and cache.")
+        yield _row(
+            "layers of the fullest stage",
+            ceil(total / len(stages)),
+            max(counts),
+            "The plan gives that stage an even share of weights and cache.",
+        )
     yield Row("layers by stage", None, counts, "told")
     mean = sum(rank["parameter_bytes"] for members in stages for rank in members) / sum(map(len, stages)) / GIB
     yield _weights(subject, mean, is_own_config, " on average", 0.0)
@@ -152,7 +164,10 @@ def _rope(subject: Subject, rope: dict[str, Any] | None) -> Row:
 
 
 def _cache(subject: Subject, rank: dict[str, Any], growing: float | None) -> Iterable[Row]:
-    """The cache as the first rank has it. With states kept for every block, what a token costs is not in any layer's own page: the tokens tell it."""
+    """The cache as the first rank has it.
+
+    With states kept for every block, what a token costs is not in any layer's own page: the tokens tell it.
+    """
     memory = subject.memory
     less = "The cache holds another number of tokens than planned."
     yield _row("block_size", memory.block_size, rank["block_size"], "Prefix hits and state slots come in other steps than planned.")

@@ -60,12 +60,18 @@ def image_engine(named: str, plan: Plan, spec: EngineSpec) -> ImageEngine:
         return found
     if named != OWN:
         raise NoEngine(
-            f"the Docker engine holds no image {named}", "Nothing is pulled here: such an image has 10 GB and more.", f"`docker pull {named}`, or name an image that `docker images` lists. {OTHER_WAYS}"
+            f"the Docker engine holds no image {named}",
+            "Nothing is pulled here: such an image has 10 GB and more.",
+            f"`docker pull {named}`, or name an image that `docker images` lists. {OTHER_WAYS}",
         )
     pulls = [name for name in names[1:] if "@" not in name and name != plan.image.name]
     ways = [f"`podwright image {plan.profile}` builds {plan.image.name}"] if plan.image.prebaked else []
     ways += [f"`docker pull {name}` fetches the release's own" for name in pulls]
-    raise NoEngine(f"the Docker engine holds none of {', '.join(names)}", "The release is asked inside an image that has it.", f"{'; '.join(ways)}. {OTHER_WAYS}")
+    raise NoEngine(
+        f"the Docker engine holds none of {', '.join(names)}",
+        "The release is asked inside an image that has it.",
+        f"{'; '.join(ways)}. {OTHER_WAYS}",
+    )
 
 
 def image_at_hand(plan: Plan, spec: EngineSpec) -> ImageEngine | None:
@@ -90,11 +96,15 @@ def _held(names: Sequence[str], client: Any) -> ImageEngine | None:
         client.close()
 
 
-def image_answers(engine: ImageEngine, release: str, card: Mapping[str, Any], jobs: Sequence[dict[str, Any]], root: Path, folder: Path) -> dict[str, Answer]:
+def image_answers(
+    engine: ImageEngine, release: str, card: Mapping[str, Any], jobs: Sequence[dict[str, Any]], root: Path, folder: Path
+) -> dict[str, Answer]:
     """The release's answers by id, all from one container. `folder` holds what the jobs name. Raises NoAnswer or NoEngine."""
     limit = PREPARE_S + IMPORT_S + QUESTION_S * len(jobs)
     _filled(folder, root, jobs)
-    code, out, err = _ran(engine, ["bash", f"{INSIDE}/judge/in_image.sh", release, str(limit)], quiet_env(card, Path("/tmp")), folder, limit + PREPARE_S)
+    code, out, err = _ran(
+        engine, ["bash", f"{INSIDE}/judge/in_image.sh", release, str(limit)], quiet_env(card, Path("/tmp")), folder, limit + PREPARE_S
+    )
     last = (err.strip().splitlines() or ["it said nothing"])[-1]
     if code == NO_RELEASE:
         fix = f"Name an image that has vllm {release} with --engine-image. {OTHER_WAYS}"
@@ -138,7 +148,9 @@ def _ran(engine: ImageEngine, command: Sequence[str], env: Mapping[str, str], fo
         return code, texts[0], texts[1]
     except (DockerException, RequestException) as error:
         why = str(getattr(error, "explanation", None) or error)
-        raise NoAnswer(f"the container of {engine.reference} gave no answer: {why}", "Nothing is known about the plan.", _hint(why)) from error
+        raise NoAnswer(
+            f"the container of {engine.reference} gave no answer: {why}", "Nothing is known about the plan.", _hint(why)
+        ) from error
     finally:
         try:
             client.remove_container(name, force=True, v=True)
@@ -150,7 +162,8 @@ def _ran(engine: ImageEngine, command: Sequence[str], env: Mapping[str, str], fo
 
 def _hint(why: str) -> str:
     if "bind source path does not exist" in why:
-        return f"The Docker engine must be on this machine and see {os.environ.get('TMPDIR', '/tmp')}; `--engine-python` or no option at all needs no Docker."
+        folder = os.environ.get("TMPDIR", "/tmp")
+        return f"The Docker engine must be on this machine and see {folder}; `--engine-python` or no option at all needs no Docker."
     return "Run it again on a machine that is less busy, and look at the Docker engine's log."
 
 
@@ -164,5 +177,6 @@ def _settings(client: Any, engine: ImageEngine, command: Sequence[str], env: Map
     # Ranks believe to be alone and meet on loopback, the only interface.
     alone = {"HOME": "/tmp", "GLOO_SOCKET_IFNAME": "lo", "VLLM_HOST_IP": "127.0.0.1"}
     return client.create_container_config(
-        engine.id, list(command[1:]), entrypoint=list(command[:1]), environment={**env, **alone}, working_dir="/tmp", labels={LABEL: engine.reference}, host_config=host,
+        engine.id, list(command[1:]), entrypoint=list(command[:1]), environment={**env, **alone}, working_dir="/tmp",
+        labels={LABEL: engine.reference}, host_config=host,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """An image with a real engine release, made once from its environment on this machine: Debian, a compiler, that Python and the release.
 
-    python -m tests.integration.engine_image [RELEASE]     makes it: 8 GB are copied, in some minutes
+python -m tests.integration.engine_image [RELEASE]     makes it: 8 GB are copied, in some minutes
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ pytestmark = [pytest.mark.real_docker, needs_docker]
 RELEASE = "0.27.1"
 CARD = {"name": "a card", "capability": "8.9", "bytes": 48 << 30, "count": 1, "nvlink": False}
 NO_COMPILER, OTHER, SLOW = (f"podwright-test/verify-{name}:{os.getpid()}" for name in ("bare", "other", "slow"))
-_METADATA = "mkdir -p $site/vllm $site/vllm-{version}.dist-info && printf 'Metadata-Version: 2.1\\nName: vllm\\nVersion: {version}\\n' >$site/vllm-{version}.dist-info/METADATA"
+_METADATA = (
+    "mkdir -p $site/vllm $site/vllm-{version}.dist-info "
+    "&& printf 'Metadata-Version: 2.1\\nName: vllm\\nVersion: {version}\\n' >$site/vllm-{version}.dist-info/METADATA"
+)
 _PYTHON = "apt-get update -qq && apt-get install -y -qq --no-install-recommends python3 >/dev/null && rm -rf /var/lib/apt/lists/*"
 # A compiled module that asks for the driver, and an engine that never comes back from its import.
 _SLOW = (
@@ -64,7 +67,9 @@ def asked(tag: str, folder: Path) -> object:
 
 
 @pytest.mark.parametrize(
-    ("tag", "said", "why"), [(BASE, "has no vllm 0.27.1", "no Python has vllm"), (OTHER, "has no vllm 0.27.1", "it has vllm 0.26.0"), (NO_COMPILER, "has no C compiler", "no cc or nm")],
+    ("tag", "said", "why"), [
+        (BASE, "has no vllm 0.27.1", "no Python has vllm"), (OTHER, "has no vllm 0.27.1", "it has vllm 0.26.0"), (NO_COMPILER, "has no C compiler", "no cc or nm"),
+    ],
 )  # fmt: skip
 def test_an_image_that_cannot_be_asked(tmp_path: Path, tag: str, said: str, why: str) -> None:
     with pytest.raises(NoEngine, match=said) as caught:
@@ -82,7 +87,10 @@ def test_an_engine_without_an_answer_is_ended_in_time(tmp_path: Path, monkeypatc
 
 
 def test_the_container_reaches_nothing_and_writes_nowhere_but_tmp(tmp_path: Path) -> None:
-    script = "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '; for p in / /podwright /usr /tmp; do touch $p/x 2>/dev/null && echo $p; done; grep CapEff /proc/self/status"
+    script = (
+        "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '; for p in / /podwright /usr /tmp; do touch $p/x 2>/dev/null && echo $p; done; "
+        "grep CapEff /proc/self/status"
+    )
     code, out, err = image._ran(ImageEngine(BASE, BASE), ["bash", "-c", script], {}, tmp_path, 60)
     assert (code, out.split()) == (0, ["lo", "/tmp", "CapEff:", "0000000000000000"]), err
 

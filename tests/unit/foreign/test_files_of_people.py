@@ -103,7 +103,7 @@ def test_a_pasted_command_reads_its_option_file_where_it_was_typed(tmp_path: Pat
 
 def test_env_files_as_compose_reads_them() -> None:
     text = (
-        "A=1 # one\nexport B = two words  \n# C=3\nD='$A # \"x\"'\nE=\"a\\tb ${A}\nsecond\"\nF\nG: yaml\nH=${NONE}\nI=${NONE:-i}\n=bad\nJ=\n"
+        'A=1 # one\nexport B = two words  \n# C=3\nD=\'$A # "x"\'\nE="a\\tb ${A}\nsecond"\nF\nG: yaml\nH=${NONE}\nI=${NONE:-i}\n=bad\nJ=\n'
     )
     found = env_file_values(text, {"F": "given"}, Span(3, 4))
     assert {name: word.text for name, word in found.items()} == {

@@ -141,7 +141,8 @@ def test_the_mounted_folder_can_be_read_by_any_user(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [
-        (3, NoEngine, "the image own:1 has no vllm 0.27.1"), (4, NoEngine, "has no C compiler"), (124, NoAnswer, r"no answer in \d+ s"), (137, NoAnswer, "want of memory"),
+        (3, NoEngine, "the image own:1 has no vllm 0.27.1"), (4, NoEngine, "has no C compiler"),
+        (124, NoAnswer, r"no answer in \d+ s"), (137, NoAnswer, "want of memory"),
         (1, NoAnswer, "ended with code 1 before it answered"),
     ],
 )  # fmt: skip
