@@ -15,6 +15,7 @@ from typing import Any
 
 from compiler.diagnostics import Diagnostic, Place, Severity
 from compiler.foreign.launch import Launch
+from compiler.foreign.named import parser_findings
 from compiler.foreign.options import Arguments, arguments
 from compiler.foreign.outside import outside_findings
 from compiler.foreign.source import Word
@@ -85,7 +86,8 @@ def described(launch: Launch, store: SpecStore, hardware: str | None = None, eng
     model = model_named(read, store)
     specs = _specset(launch, read, release, store, model, hardware)
     more_gpus = hardware is not None and specs.hardware.count > store.spec("hardware", hardware)[0].count
-    return Described(launch, read, release, model, hardware, more_gpus, specs, (*read.problems, *_problems(launch, read, release)))
+    problems = (*read.problems, *_problems(launch, read, release), *(parser_findings(launch, read) if model is None else ()))
+    return Described(launch, read, release, model, hardware, more_gpus, specs, problems)
 
 
 def release_of(launch: Launch, store: SpecStore, engine: str | None) -> Release:
