@@ -44,6 +44,10 @@ from compiler.units import GIB
 
 CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # GiB of KV cache on the engine's CPU build; its own default is 4.
 CPU_SPACE_DEFAULT = 4
+# Bytes of a stored weight with its scales, in the groups that checkpoints have: 128 weights of INT4, 16 of NVFP4.
+_WIDTH = {"int4": 0.52, "nvfp4": 0.5625, "fp8": 1.0, "bf16": 2.0, "fp16": 2.0}
+_STORED = {"awq-int4": "int4", "gptq-int4": "int4", "nvfp4": "nvfp4", "fp8": "fp8", "none": "bf16"}
+_MOST_EXPERTS = 0.97  # Something is always left for attention and embeddings.
 MOST_OFFLOAD_GIB = 1 << 20  # More than any host has; beyond it the number is a slip.
 
 
@@ -132,7 +136,24 @@ def _card(specs: SpecSet) -> CardMemory:
 
 def _weights(model: ModelSpec) -> Weights:
     w = model.weights
-    return Weights(total=w.loaded, replicated=w.replicated or 0, experts=w.experts or 0, per_rank=w.per_gpu, vision=w.vision or 0, offloaded=w.offloaded or 0)
+    return Weights(total=w.loaded, replicated=w.replicated or 0, experts=w.experts or _expert_bytes(model), per_rank=w.per_gpu, vision=w.vision or 0, offloaded=w.offloaded or 0)
+
+
+def _expert_bytes(model: ModelSpec) -> int:
+    """Bytes of the routed experts by the recorded shape, where the spec does not count them; 0 where the shape is not whole.
+
+    Layers that keep neither cache nor state are the experts' own, as Nemotron's; else every layer has some. Nemotron's have no gate.
+    """
+    a, parts = model.architecture, model.quantization.parts
+    stored = next((part.weights for part in parts if part.part == "routed-experts"), _STORED.get(model.quantization.scheme, ""))
+    if not (a.hidden and a.layers and a.moe_intermediate) or stored not in _WIDTH:
+        return 0
+    mixing = sum(layers.layers for layers in a.kv)
+    layers = a.layers - mixing if a.layers > mixing else a.layers
+    matrices = 2 if a.model_type.startswith("nemotron_h") else 3
+    size = a.experts * matrices * a.hidden * a.moe_intermediate * layers * _WIDTH[stored]
+    others = (model.weights.vision or 0) + (model.weights.replicated or 0)
+    return int(min(size, (model.weights.loaded - others) * _MOST_EXPERTS))
 
 
 def _shape(model: ModelSpec) -> ModelShape:

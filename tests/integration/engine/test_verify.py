@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 import yaml
 
+from compiler.units import GIB
 from compiler.verify.command import Judgement
 from tests.integration.engine.judging import RELEASE, Question, judgements, unaskable
 from tests.integration.parts import engine_absent, engine_parts
-from tests.support import ROOT, SPECS
+from tests.support import REMOVE, ROOT, SPECS
 from tests.unit.lint.rule_cases import hits
 
 PROFILES = sorted(path.stem for path in (SPECS / "profiles").glob("*.yaml"))
 PROOFS: list[dict[str, str]] = yaml.safe_load((ROOT / "tests" / "cases" / "verify" / "proofs.yaml").read_text("utf-8"))
 SWALLOWED = "a setting without effect"
 SPREAD = "experts spread over ranks"
+REPLICAS = "a mixture of experts in two replicas"
+ODD_BLOCK = "a block that is no multiple of the scan chunk"
 YARN = "a YaRN override without effect"
 STAGES, STAGES_OF_RANKS, UNEVEN = "two stages", "two stages of two ranks", "stages with unlike layers"
 
@@ -51,7 +54,10 @@ def all_judgements() -> dict[str, list[Judgement]]:
         Question(name, base, {"hardware": {"count": tensor * stages}, "profile": {"settings.tensor_parallel_size": tensor, "settings.pipeline_parallel_size": stages}})
         for name, base, tensor, stages in ((STAGES, "ornith-2xa40", 1, 2), (STAGES_OF_RANKS, "qwen3-coder-a40", 2, 2), (UNEVEN, "nemotron-ada", 1, 3))
     ]  # fmt: skip
-    return judgements([*shipped, swallowed, spread, yarn, *staged, *(question_of(proof) for proof in PROOFS)])
+    halves = {"settings.tensor_parallel_size": 1, "settings.data_parallel_size": 2, "settings.max_model_len": 262144, "yarn_factor": REMOVE}
+    replicas = Question(REPLICAS, "ornith-2xa40", {"profile": halves})
+    odd = Question(ODD_BLOCK, "nemotron-ada", {"profile": {"settings.mamba_cache_mode": "all", "engine_args.mamba_block_size": 400}})
+    return judgements([*shipped, swallowed, spread, yarn, *staged, replicas, odd, *(question_of(proof) for proof in PROOFS)])
 
 
 def judged(name: str) -> list[Judgement]:
@@ -120,3 +126,18 @@ def test_a_stage_with_more_attention_layers_than_its_share_is_a_fault_of_the_pla
     rows = {row.name: row for row in judgement.rows}
     assert (rows["layers by stage"].engine, rows["layers of the fullest stage"].verdict) == ([17, 18, 17], "same")
     assert [row.name for row in judgement.faults] == ["bytes_per_token", "kv_tokens", "concurrency"]
+
+
+def test_replicas_of_a_mixture_hold_slices_of_its_experts_as_the_planner_has_it() -> None:
+    """What a replica saves is compared: the config that is written from facts is smaller than the checkpoint."""
+    judgement, whole = judged(REPLICAS)[0], judged("ornith-2xa40")[0]
+    assert judgement.answer.accepted, judgement.answer.error
+    saved = sum(rank["parameter_bytes"] for rank in whole.answer.ranks) - judgement.answer.ranks[0]["parameter_bytes"]
+    planned = whole.subject.spec.weights.loaded - judgement.subject.memory.weights_gib * GIB
+    assert saved > 7 * GIB and abs(planned - saved) < 0.1 * saved, (planned / GIB, saved / GIB)
+
+
+def test_a_block_that_is_asked_for_is_the_planned_one() -> None:
+    judgement = judged(ODD_BLOCK)[0]
+    assert judgement.answer.accepted, judgement.answer.error
+    assert ("block_size", 2400, 2400, "same") in [(row.name, row.planned, row.engine, row.verdict) for row in judgement.rows]

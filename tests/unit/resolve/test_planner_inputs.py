@@ -35,6 +35,13 @@ def test_settings_reach_the_planner(setting: str, value: object, field: str, exp
     assert getattr(inputs(changes={"profile": {f"settings.{setting}": value}}), field) == expected
 
 
+@pytest.mark.parametrize(("base", "gib"), [("ornith-2xa40", 15.6), ("nemotron-ada", 15.4), ("qwen3-coder-a40", 14.0), ("qwen38-2xa40", 0.0)])
+def test_experts_that_no_spec_counts_come_from_the_shape(base: str, gib: float) -> None:
+    assert inputs(base).weights.experts / GIB == pytest.approx(gib, abs=0.1)
+    assert inputs(base, {"model": {"weights.experts": "3GiB"}}).weights.experts == 3 * GIB
+    assert inputs(base).weights.experts < inputs(base).weights.total
+
+
 def test_a_block_of_states_reaches_the_planner() -> None:
     assert inputs(changes={"profile": {"engine_args.mamba_block_size": 400}}).mamba_block_size == 400
     assert inputs().mamba_block_size is None
