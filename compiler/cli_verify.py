@@ -44,13 +44,17 @@ def verify(
     from compiler.resolve import resolve_plan
     from compiler.verify.command import Orders, run_verify
 
-    if config is not None and config_from != "auto":
-        raise typer.BadParameter("is for a profile without --config", param_hint="--config-from")
-    if engine_python is not None and engine_image is not None:
-        raise typer.BadParameter("one engine is asked: give --engine-python or --engine-image", param_hint="--engine-image")
+    _one_of_each(engine_python, engine_image, config, config_from)
     store = spec_store(specs, only_specs)
     specset = usable_specset(store, profile, as_json)
     plan = resolve_plan(specset)
     found = apply_ignores(findings(Subject(specset, plan, {}), "plan"), specset)
     orders = Orders(data_root(), engine_python, engine_image, config, draft_config, config_from, build, install)
     raise typer.Exit(run_verify(specset, plan, found, orders, as_json=as_json))
+
+
+def _one_of_each(python: Path | None, image: str | None, config: Path | None, config_from: str) -> None:
+    if config is not None and config_from != "auto":
+        raise typer.BadParameter("is for a profile without --config", param_hint="--config-from")
+    if python is not None and image is not None:
+        raise typer.BadParameter("one engine is asked: give --engine-python or --engine-image", param_hint="--engine-image")
