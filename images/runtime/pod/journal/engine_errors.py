@@ -11,6 +11,10 @@ import re
 
 # Kinds that no restart on this machine can cure.
 SICK_HOST = "sick-host"
+# A process of the engine is gone, and nobody says why.
+KILLED = "killed"
+# What vLLM's server says, as a warning, when the process that holds the model has gone without a word. Seen with 0.26.0 on an H200.
+CORE_GONE = "engine core exited unexpectedly"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +96,7 @@ _ROWS = tuple((kind, re.compile(pattern), cause, cure) for kind, pattern, cause,
     ("illegal-access", r"an illegal memory access was encountered|device-side assert triggered",
      "a kernel crashed (illegal memory access)",
      "if it comes again on another host it is a kernel's fault: change backend or cache type"),
-    ("killed", r"WorkerProc hit an exception|died unexpectedly|was killed by signal",
+    (KILLED, rf"WorkerProc hit an exception|died unexpectedly|was killed by signal|{CORE_GONE}",
      "a worker process died", "look at the lines before; dmesg shows an out-of-memory kill"),
 ))  # fmt: skip
 # What vLLM's outer processes say when an inner one has failed: true, and no cause.

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pod.journal.engine_errors import Error, error_in
+from pod.journal.engine_errors import CORE_GONE, KILLED, Error, error_in
 
 PhaseName = Literal["start", "load", "compile", "capture", "warm-up", "serving"]
 _ORDER: tuple[PhaseName, ...] = ("start", "load", "compile", "capture", "warm-up", "serving")
@@ -96,7 +96,7 @@ class EngineLog:
             self._stopping = True
         if message.strip() and level != "INFO" and not _LOOK.search(message):
             self._complaint, self._complained_at = message.strip(), self._lines
-        if level in (None, "ERROR", "CRITICAL"):
+        if level in (None, "ERROR", "CRITICAL") or CORE_GONE in message:
             error = self._error(message)
             if error:
                 return (error,)
@@ -108,9 +108,11 @@ class EngineLog:
         """Why it died, if it has just died: the first known kind of the last lines in its fullest words, or else the first exception.
         None when it was told to stop, or said nothing."""
         recent = [error for at, error in self._errors if at > self._lines - CAUSE_LINES]
-        known = [error for error in recent if error.is_known]
+        # That a process died tells less than any words of its own.
+        known = [error for error in recent if error.is_known and error.kind != KILLED]
         same = [error for error in known if error.kind == known[0].kind]
-        return max(same, key=lambda error: len(error.cause)) if same else recent[0] if recent else None
+        others = [error for error in recent if not error.is_known]
+        return max(same, key=lambda error: len(error.cause)) if same else next(iter(others or recent), None)
 
     def complaint(self) -> str:
         """The last of its last lines that is no news of a good start, cut to a readable length; empty when it was told to stop."""
@@ -136,6 +138,8 @@ class EngineLog:
         done, total = (int(count.group(1)), int(count.group(2))) if count else (0, 0)
         if not total and before and before.name == name:
             return ()
+        if name == "serving":  # what a start complained of did not end an engine that served
+            self._complaint = ""
         self.phase = Phase(name, done, total)
         return () if self.phase == before else (self.phase,)
 

@@ -156,3 +156,30 @@ def test_tail_starts_at_a_line(tmp_path: Path) -> None:
     assert tail_of(path, 3) == ""
     assert tail_of(tmp_path / "none", 9) == ""
     assert tail_of(tmp_path, 9) == ""
+
+
+def test_the_core_of_an_h200_that_was_killed_is_the_cause() -> None:
+    """What 0.26.0 printed on an H200: the only word is a warning, and library noise comes after it."""
+    log = EngineLog()
+    log.feed("(APIServer pid=2531) WARNING 11-30 10:33:02 [core_client.py:702] [shutdown] MPClient: engine core exited unexpectedly; starting cleanup")
+    log.feed("(APIServer pid=2531) ERROR 11-30 10:33:02 [async_llm.py:704] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")
+    log.feed("  warnings.warn('resource_tracker: There appear to be %d '")
+    cause = log.cause()
+    assert cause is not None and (cause.kind, cause.cause) == ("killed", "a worker process died")
+
+
+def test_words_of_its_own_say_more_than_that_a_process_died() -> None:
+    log = EngineLog()
+    log.feed("(EngineCore pid=7) ERROR 11-30 10:33:02 [core.py:1] KeyError: 'layers.0'")
+    log.feed("(APIServer pid=2) WARNING 11-30 10:33:02 [core_client.py:702] [shutdown] MPClient: engine core exited unexpectedly; starting cleanup")
+    cause = log.cause()
+    assert cause is not None and cause.cause == "KeyError: 'layers.0'"
+
+
+def test_a_warning_of_its_start_is_not_why_a_serving_engine_ended() -> None:
+    """An engine that was killed with 9 on an H200 was said to have ended with a warning about token budgets, minutes old."""
+    log = EngineLog()
+    log.feed("(APIServer pid=1) WARNING 11-30 10:30:30 [vllm.py:2228] Model Runner V2 does not yet support the thinking_token_budget request parameter.")
+    assert "thinking_token_budget" in log.complaint()
+    log.feed("(APIServer pid=1) INFO:     Application startup complete.")
+    assert log.complaint() == ""
