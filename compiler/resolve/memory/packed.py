@@ -61,7 +61,7 @@ def packed_layout(inputs: MemoryInputs) -> CacheLayout:
     sizes = sorted({cache.page for cache in full})
     if law != "widest":  # Pages are padded to the next larger one of the caches that grow.
         tables = {key: [_padded(cache, sizes) for cache in caches] for key, caches in tables.items()}
-    groups = [group for caches in tables.values() for group in _groups(caches, list(tables.values()))]
+    groups = [group.on_stage(inputs.pp) for caches in tables.values() for group in _groups(caches, list(tables.values()))]
     tuples = max(max(Counter(dict(group.pages)).values()) for group in groups)
     whole = tuples * sum(sizes)
     if law == "tuples":
@@ -75,7 +75,7 @@ def packed_layout(inputs: MemoryInputs) -> CacheLayout:
     return CacheLayout(
         buckets=tuple(group.bucket for group in groups), bytes_per_block=float(per_block), inflight=inflight_tokens(inputs),
         mode=inputs.state_mode, dcp=inputs.dcp, null_blocks=int(releases.NULL_BLOCK_RESERVED.at(inputs.release)),
-        request_page=sum(c.page * c.layers for c in full) if by_bytes else 0,
+        request_page=sum(c.page * ceil(c.layers / inputs.pp) for c in full) if by_bytes else 0,
         check_page=whole if releases.PACKED_CHECK.at(inputs.release) == "tuples" else 0)
 
 
@@ -85,6 +85,10 @@ class _Group:
 
     first: Cache
     pages: tuple[tuple[int, int], ...]
+
+    def on_stage(self, stages: int) -> _Group:
+        """The share of the fullest of ``stages`` pipeline stages: groups are cut out of the whole model."""
+        return _Group(self.first, tuple((page, ceil(count / stages)) for page, count in self.pages))
 
     @property
     def bytes(self) -> int:
@@ -161,7 +165,7 @@ def _padded(cache: Cache, sizes: list[int]) -> Cache:
 
 
 def _caches(inputs: MemoryInputs) -> list[Cache]:
-    """Every cache of the model and its draft, stages of a pipeline taken alike."""
+    """Every cache of the model and its draft."""
     attention = [group for group in inputs.groups if group.kind not in STATE_KINDS]
     states = [group for group in inputs.groups if group.kind in STATE_KINDS]
     block = inputs.block_size or (V41_BLOCK if any(group.ratio in (1, 2) for group in attention) else V4_BLOCK)
@@ -170,22 +174,22 @@ def _caches(inputs: MemoryInputs) -> list[Cache]:
         block = hybrid_block(targets, states, inputs) if states else minimum_block(inputs)
     found: list[Cache] = []
     for group in attention:
-        layers = ceil(group.layers / inputs.pp)
         if group.kind == "compressed":
-            found += _compressed(group, layers, block, inputs)
+            found += _compressed(group, block, inputs)
         elif group.kind == "indexer":
-            found += _indexer(group, layers, block, inputs)
+            found += _indexer(group, block, inputs)
         else:
-            found.append(Cache(group, layers, block, block * token_bytes(group, inputs)))
+            found.append(Cache(group, group.layers, block, block * token_bytes(group, inputs)))
     page = max((cache.page for cache in found if cache.shape.kind not in ("indexer", "ring")), default=0)
     for group in states:
         size = max(state_bytes(group, inputs), page)
-        found.append(Cache(group, ceil(group.layers / inputs.pp), block, size, extra_states(inputs, group.kind)))
+        found.append(Cache(group, group.layers, block, size, extra_states(inputs, group.kind)))
     return found
 
 
-def _compressed(group: LayerGroup, layers: int, block: int, inputs: MemoryInputs) -> list[Cache]:
+def _compressed(group: LayerGroup, block: int, inputs: MemoryInputs) -> list[Cache]:
     """The caches of DeepSeek-V4's layers: a window in all, and by ratio latents, an indexer's keys and states of the compressor."""
+    layers = group.layers
     width, grid = (RECORD, RECORD_GRID) if _is_record(inputs) else (2 * group.head_dim_k, PLAIN_GRID)
     found = [_sliding(group, layers, WINDOW_BLOCK, group.window, _rounded(WINDOW_BLOCK * width, grid))]
     if not group.ratio:
@@ -207,9 +211,9 @@ def _compressed(group: LayerGroup, layers: int, block: int, inputs: MemoryInputs
     return found
 
 
-def _indexer(group: LayerGroup, layers: int, block: int, inputs: MemoryInputs) -> list[Cache]:
+def _indexer(group: LayerGroup, block: int, inputs: MemoryInputs) -> list[Cache]:
     """Keys of an indexer, one for ``ratio`` tokens, and the ring of the tokens that still wait for theirs."""
-    ratio = max(1, group.ratio)
+    ratio, layers = max(1, group.ratio), group.layers
     keys = Cache(group, layers, block, block // ratio * pages.index_bytes(group.head_dim_k, group.kv_dtype))
     if ratio == 1:
         return [keys]

@@ -21,6 +21,7 @@ from vllm.config.vllm import VllmConfig
 from vllm.model_executor.layers.mamba.mamba_utils import MambaStateShapeCalculator
 from vllm.v1 import kv_cache_interface as spec_types
 from vllm.v1.attention.backend import MultipleOf
+from vllm.v1.attention.backends.registry import MambaAttentionBackendEnum
 from vllm.v1.core import kv_cache_utils
 
 try:
@@ -109,10 +110,19 @@ def packed_specs(layer: dict[str, Any], block: int) -> list[Any]:
     return found
 
 
-def indexer_spec(layer: dict[str, Any], block: int) -> Any:
-    """The keys of an indexer that keeps one for every token, with their scales."""
-    width = layer["head_dim_k"]
-    return spec_types.MLAAttentionSpec(block_size=block, num_kv_heads=1, head_size=width + width // 128 * 4, dtype=torch.uint8)
+def indexer_specs(layer: dict[str, Any], job: dict[str, Any], block: int) -> list[Any]:
+    """The keys of an indexer: one for every token with its scale, or one for a pool of tokens and the ring of the pool that is open."""
+    width, ratio = layer["head_dim_k"], layer.get("ratio", 0)
+    is_wide = layer.get("kv_dtype") == "bf16"
+    key = {"head_size": width, "dtype": torch.bfloat16} if is_wide else {"head_size": width + width // 128 * 4, "dtype": torch.uint8}
+    every = {"tokens_per_state": ratio} if ratio else {}
+    keys = spec_types.MLAAttentionSpec(block_size=block, num_kv_heads=1, **key, **every)
+    if not ratio:
+        return [keys]
+    pools = -(-(ratio + job["drafts"]) // ratio)
+    capacity = ratio * (pools if is_wide else 1 << (pools - 1).bit_length())
+    ring = {"block_size": capacity, "head_size": width, "head_size_v": 0, "dtype": torch.bfloat16}
+    return [keys, spec_types.CircularBufferSpec(num_kv_heads=1 if is_wide else 2, **ring)]
 
 
 def layer_specs(layer: dict[str, Any], job: dict[str, Any], block: int, padded: int | None) -> list[Any]:
@@ -120,7 +130,7 @@ def layer_specs(layer: dict[str, Any], job: dict[str, Any], block: int, padded: 
     if layer["kind"] == "compressed":
         return packed_specs(layer, block)
     if layer["kind"] == "indexer":
-        return [indexer_spec(layer, block)]
+        return indexer_specs(layer, job, block)
     return [state_spec(layer, job, block, padded) if "state" in layer else attention_spec(layer, job, block)]
 
 
@@ -129,6 +139,8 @@ def state_shapes(layer: dict[str, Any], job: dict[str, Any]) -> tuple[tuple[int,
     s, tp, drafts, ask = layer["state"], job["tp"], job["drafts"], MambaStateShapeCalculator
     if layer["kind"] == "gdn":
         return ask.gated_delta_net_state_shape(tp, s["k_heads"], s["v_heads"], s["k_dim"], s["v_dim"], s["conv_kernel"], drafts)
+    if layer["kind"] == "conv":
+        return ask.short_conv_state_shape(1 if s["is_replicated"] else tp, s["v_heads"] * s["v_dim"], s["conv_kernel"], drafts)
     if layer["kind"] == "kda":
         return ask.kda_state_shape(tp, s["v_heads"], s["v_dim"], conv_kernel_size=s["conv_kernel"], num_spec=drafts)
     inner = s["v_heads"] * s["v_dim"]
@@ -139,8 +151,10 @@ def state_spec(layer: dict[str, Any], job: dict[str, Any], block: int, padded: i
     """The cache spec of one state layer."""
     width = torch.float32 if layer["kind"] == "kda" else getattr(torch, layer["state"]["ssm_dtype"])
     shapes = state_shapes(layer, job)
-    dtypes = (*[torch.bfloat16] * (len(shapes) - 1), width)
+    dtypes = (*[torch.bfloat16] * (len(shapes) - 1), torch.bfloat16 if layer["kind"] == "conv" else width)
     more = {"num_prefill_checkpoint_blocks": job["checkpoint"]} if job["checkpoint"] else {}
+    if layer["kind"] == "conv":
+        more |= {"mamba_type": MambaAttentionBackendEnum.SHORT_CONV, "tp_replicated": layer["state"]["is_replicated"]}
     return spec_types.MambaSpec(
         block_size=block, shapes=shapes, dtypes=dtypes, page_size_padded=padded, mamba_cache_mode=job["mode"], num_speculative_blocks=job["drafts"], **more
     )
@@ -198,8 +212,8 @@ def rank_specs(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_packed(job: dict[str, Any]) -> bool:
-    """True for DeepSeek-V4, whose caches of several kinds share one slab, block after block."""
-    return any(layer["kind"] == "compressed" for layer in job["layers"])
+    """True for layers whose caches of several kinds share one slab, block after block: DeepSeek-V4's, and rings beside keys."""
+    return any(layer["kind"] == "compressed" or layer["kind"] == "indexer" and layer.get("ratio") for layer in job["layers"])
 
 
 def configuration(job: dict[str, Any]) -> Any:
