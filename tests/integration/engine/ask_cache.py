@@ -213,7 +213,7 @@ def rank_specs(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 def is_packed(job: dict[str, Any]) -> bool:
     """True for layers whose caches of several kinds share one slab, block after block: DeepSeek-V4's, and rings beside keys."""
-    return any(layer["kind"] == "compressed" or layer["kind"] == "indexer" and layer.get("ratio") for layer in job["layers"])
+    return any(layer["kind"] == "compressed" or (layer["kind"] == "indexer" and layer.get("ratio")) for layer in job["layers"])
 
 
 def configuration(job: dict[str, Any]) -> Any:
