@@ -291,8 +291,8 @@ def test_a_stop_is_over_when_the_engines_end_was_told_and_not_before(tmp_path: P
         def all(self) -> tuple[Child, ...]:
             return (self.engine,) if self.engine else ()
 
-        def mark(self, role: str) -> str:
-            return f"{role}:nobody"
+        async def end_left_of_engines(self) -> set[int]:
+            return set()
 
         async def stop(self, child: Child, **_: Any) -> processes.Stopped:
             asyncio.get_running_loop().call_later(0.3, self.end)
