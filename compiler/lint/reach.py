@@ -79,7 +79,7 @@ REACH: Mapping[str, Reach] = {
     "KVC010": Reach(_033),
     "KVC016": Reach(_027),
     "KVC019": Reach(_027),
-    "KVC021": Reach(_027),
+    "KVC021": Reach(_033),
     "MDL004": Reach(_033),
     "MDL005": Reach(_027),
     "MDL007": Reach(_033),

@@ -24,7 +24,9 @@ CARDS = {
 }  # fmt: skip
 H200: dict[str, Any] = {"cuda_bytes": 150109880320, "name": "H200"}
 # Its source names the compute capability alone.
-GIVEN: dict[str, dict[str, Any]] = {"h-q36-27b-nvfp4kv-1m": {"smi_mib": 97887, "name": "RTX PRO 6000"}}
+GIVEN: dict[str, dict[str, Any]] = {
+    "h-q36-27b-nvfp4kv-1m": {"smi_mib": 97887, "name": "RTX PRO 6000"}, "u-q27-nvfp4-5090": {"smi_mib": 32607, "name": "RTX 5090"},
+}  # fmt: skip
 USUAL_BATCH = 8192  # where a record does not say: whatever it was, the engine took it
 MIB = 1 << 20
 

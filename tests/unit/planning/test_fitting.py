@@ -44,13 +44,14 @@ def test_a_gentler_setting_is_tried_and_told() -> None:
 
 def test_what_does_not_fit_says_why() -> None:
     rows = fits("qwen38-27b-nvfp4")
-    assert not rows["a40"].fits and rows["a40"].why.startswith("QNT001")
+    assert rows["a40"].fits, "the engine multiplies its weights by Marlin there: QNT001 only warns"
+    assert not rows["l4"].fits and "MEM001" in rows["l4"].why
     assert not rows["cpu"].fits and "MEM001" in rows["cpu"].why
 
 
 def test_an_image_of_its_own_and_an_engine_that_knows_it() -> None:
     rows = fits("flash-next")
-    assert {name for name, row in rows.items() if row.fits} == {"rtx-pro-6000"}
+    assert {name for name, row in rows.items() if row.fits} == {"rtx-pro-6000", "h200-sxm", "b200"}
     assert rows["2xa40"].engine == "vllm-flash-next"
     assert "MEM001" in rows["2xa40"].why
 

@@ -1,8 +1,9 @@
 """An NVFP4 KV cache is asked for on a card or a model that has no kernel for it.
 
 ## What it flags
-`kv_cache_dtype: nvfp4` outside compute capability 10.x up to release 0.31 (on 12.x in 0.27 to 0.31: 0.25 served it there), or
-with latent attention (MLA). A warning where no backend declares it for this model's heads, and with layers excepted.
+`kv_cache_dtype: nvfp4` outside compute capability 10.x up to release 0.27 (on 12.x in 0.27 alone: 0.25 served it there), or with
+latent attention (MLA). A warning in 0.28 to 0.31 (on 12.x up to 0.30: 0.31 served it), where no backend declares it for this model's
+heads, and with layers excepted.
 
 ## Why it hurts
 Only data-center Blackwell has the kernels; from 0.32 on FlashInfer reads it on 8.x, 9.x and 12.x too, but not with heads of 64 or
@@ -20,7 +21,7 @@ sinks. Elsewhere the engine finds no backend. With MLA its configuration refuses
 Never: the engine refuses.
 
 ## Source
-`engine-nvfp4-kv-ada`, `engine-nvfp4-kv-sm120`; vllm#46329; 0.27.1's configuration and its heterogeneous block
+`engine-nvfp4-kv-ada`, `engine-nvfp4-kv-sm120`; a start of 0.31 that served on an RTX 5090; vllm#46329; 0.27.1's configuration and its heterogeneous block
 alignment; 0.32's and 0.33's FlashInfer backend.
 """
 
@@ -47,9 +48,11 @@ def check(subject: Subject) -> Iterator[Hit]:
     fix = "set kv_cache_dtype to fp8"
     unserved, latent = nobody_serves(subject), bool(layer_kinds(subject) & LATENT_LAYERS)
     family = sm(subject) // 10
-    if family != 10 and older(subject, 0, 32) and not (family == 12 and older(subject, 0, 27)):
-        capability = subject.plan.hardware.compute_capability
-        yield Hit(place, f"no kernel reads an NVFP4 cache on compute capability {capability}", "the engine finds no attention backend", fix)
+    served = family == 12 and (older(subject, 0, 27) or not older(subject, 0, 31))
+    if family != 10 and older(subject, 0, 32) and not served:
+        what = f"no kernel is known to read an NVFP4 cache on compute capability {subject.plan.hardware.compute_capability}"
+        # 0.27.1 was asked and refuses; 0.32's source has the kernels; when they came between the two nobody looked.
+        yield Hit(place, what, "the engine finds no attention backend", fix, None if older(subject, 0, 28) else Severity.WARNING)
     elif unserved is not None and not latent:
         what = f"no backend of vLLM {subject.specs.flags.release} declares an NVFP4 cache for {described(subject, unserved)}"
         yield Hit(place, what, "the engine finds no attention backend", fix, severity=Severity.WARNING)
