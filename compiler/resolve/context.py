@@ -6,11 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from compiler.plan.memory import MemoryPlan
+from compiler.resolve.memory.releases import parsed_release
 from compiler.resolve.settings import Settings
 from compiler.schema.specset import SpecSet
 
 # Tiers of the deployment notes' auto-sizing, extended downwards for small cards.
 TIERS = (1_048_576, 1_000_000, 786_432, 524_288, 262_144, 131_072, 65_536, 32_768, 16_384, 8_192)
+
+# 0.33 takes the window from max_position_embeddings alone and refuses one that only the factor reaches; 0.27.1 takes factor times original length, whatever
+# stands there. What lies between was not read, and takes both.
+LENGTH_IS_TOLD = (0, 28, 0)
 
 
 def decide_window(settings: Settings, specs: SpecSet, planned: Callable[[int], MemoryPlan]) -> int:
@@ -56,7 +61,10 @@ def decide_yarn(settings: Settings, specs: SpecSet, window: int) -> float | None
     factor = yarn_factor(specs)
     rope: dict[str, Any] = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": specs.model.context.native}
     rope |= {key: list(value) if isinstance(value, tuple) else value for key, value in yarn.parameters.items()}
-    override = {"text_config": {"rope_parameters": rope}} if yarn.location == "text-config" else {"rope_parameters": rope}
+    inner: dict[str, Any] = {"rope_parameters": rope}
+    if parsed_release(specs.engine.release) >= LENGTH_IS_TOLD:
+        inner["max_position_embeddings"] = int(specs.model.context.native * factor)
+    override = {"text_config": inner} if yarn.location == "text-config" else inner
     override = _merged(override, settings.mapping("hf_overrides"))
     reason = yarn.reason or f"The window of {window:,} tokens is above the native {specs.model.context.native:,}."
     settings.values["hf_overrides"] = override

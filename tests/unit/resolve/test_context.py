@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from compiler.plan.core import Plan
 from compiler.resolve import resolve_plan
 from compiler.resolve.context import TIERS
-from tests.support import REMOVE, Changes, specset
+from tests.support import REMOVE, Changes, specset, subject
 
 
 def plan(base: str, changes: Changes | None = None) -> Plan:
@@ -76,3 +77,12 @@ def test_own_overrides_are_kept_beside_yarn() -> None:
 def test_auto_stretches_no_further_than_the_model_allows() -> None:
     auto = plan("nemotron-ada", {"model": {"context": {"native": 65536, "yarn": YARN | {"max_context": 131072}}}, "profile": {"settings.max_model_len": "auto"}})
     assert auto.engine.max_model_len == 131072
+
+
+def test_a_release_that_takes_the_window_from_the_length_alone_is_told_it() -> None:
+    """0.33 was asked: it refuses the window without, and takes the same rope with it."""
+    for engine, told in (("vllm-0.27.1", None), ("vllm-0.33.0", 1_048_576)):
+        plan = subject("ornith-ada", {"profile": {"engine": engine}}).plan
+        override: Any = next(s.value for s in plan.engine.settings if s.name == "hf_overrides")
+        assert override["text_config"].get("max_position_embeddings") == told
+        assert override["text_config"]["rope_parameters"]["factor"] == 4.0
