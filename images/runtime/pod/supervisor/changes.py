@@ -66,7 +66,7 @@ def advance(turn: Turn) -> None:
 def _served(turn: Turn, change: Change) -> None:
     state, target = turn.state, change.target
     before = state.good
-    turn.set(change=None, serving=True, engine_up=True, target=target, good=target, fatal=None, phase="", detail="", load=Load(), upgrades=(),
+    turn.set(change=None, serving=True, engine_up=True, target=target, good=target, fallback=None, fatal=None, phase="", detail="", load=Load(), upgrades=(),
              good_before=before if before and before.sha != target.sha else state.good_before)  # fmt: skip
     turn.record("serving", f"{target.engine} serves, {turn.now - change.began:.1f} s after the {change.kind} began",
                 engine=target.engine, manifest=target.sha[:12], seconds=round(turn.now - change.began, 3))  # fmt: skip
@@ -93,6 +93,9 @@ def failed(turn: Turn, change: Change, done: StepDone) -> None:
         _went_wrong(turn, change, done)
     elif done.kind in CRASHES:
         again(turn, change.target, f"{done.step}: {done.detail}", had_served=False)
+    elif done.kind not in PASSING and (back := turn.state.fallback) and back.sha != change.target.sha and back.sha not in turn.state.is_quarantined:
+        quarantine(turn, change.target, f"{done.step}: {done.detail}")
+        begin(turn, "rollback", back, f"manifest {change.target.sha[:12]} cannot be started: {done.detail}")
     else:
         tries = turn.state.fatal.tries if turn.state.fatal else 0
         wait = min(RETRY_S * 2**tries, RETRY_MAX_S)
@@ -154,7 +157,7 @@ def again(turn: Turn, target: Target, reason: str, *, had_served: bool) -> None:
         turn.set(restarts=(*turn.state.restarts[1 - KEPT_RESTARTS :], Restart(turn.now, reason, had_served)))
         begin(turn, "restart", target, reason, pause_s=decision.wait_s)
         return
-    back = next((t for t in (turn.state.good, turn.state.good_before) if t and t.sha != target.sha), None)
+    back = next((t for t in (turn.state.good, turn.state.good_before, turn.state.fallback) if t and t.sha != target.sha), None)
     if back and back.sha not in turn.state.is_quarantined:
         quarantine(turn, target, decision.reason)
         turn.set(restarts=())
@@ -176,6 +179,8 @@ def stuck(turn: Turn, fatal: Fatal, target: Target) -> None:
     if turn.state.engine_up:
         turn.do(StopEngine())
     turn.set(fatal=fatal, change=None, serving=False, target=target, phase="", detail=fatal.cause)
+    if fatal.retry_at is None:
+        turn.set(fallback=None)
     turn.record("fatal", fatal.cause, code=fatal.code, fix=fatal.fix, retry_s=round(fatal.retry_at - turn.now) if fatal.retry_at else None)
 
 

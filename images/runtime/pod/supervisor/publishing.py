@@ -101,6 +101,9 @@ def _take_over(turn: Turn, pending: Publication, target: Target) -> None:
         turn.set(notice="the last publication needs a new pod: image, GPUs or ports differ")
         return
     if not state.serving:
+        # A start that was given up unproved is still more than nothing, should the publication not serve.
+        if state.good is None and state.fatal is None and state.target.sha != target.sha:
+            turn.set(fallback=state.fallback or state.target)
         turn.set(pending=None, restarts=(), spend_ended=False, fatal=None)
         begin(turn, "boot", target, "a publication, while nothing serves")
         return

@@ -122,7 +122,8 @@ class Restart:
 class State:
     """Everything that decides what happens next.
 
-    `target` is in force; `good` the last one that was proved by a generation; `quarantined` maps hashes of manifests that
+    `target` is in force; `good` the last one that was proved by a generation, `fallback` what was being started when a publication
+    took its place before anything had served; `quarantined` maps hashes of manifests that
     failed to why. `serving` is true between a passed proof and the end of that engine. `upgrades` are distributions that were replaced
     in this container and with which no engine has served yet.
     """
@@ -135,6 +136,7 @@ class State:
     engine_up: bool = False
     good: Target | None = None
     good_before: Target | None = None
+    fallback: Target | None = None
     fatal: Fatal | None = None
     pending: Publication | None = None
     swaps: tuple[str, ...] = ()

@@ -152,6 +152,41 @@ def test_a_publication_during_the_first_start_replaces_it() -> None:
     assert history.state.target.manifest == other_argv("--x")
 
 
+def _fresh_pod_with_a_publication() -> History:
+    return History().begins().done("secrets", "weights").publishes(other_argv("--x")).done("secrets", "weights", "stop", "prepare")
+
+
+def test_a_fresh_pod_whose_publication_crashes_in_a_loop_starts_its_own_manifest() -> None:
+    history = _fresh_pod_with_a_publication()
+    own = history.state.target.sha
+    while (change := history.state.change) is not None and change.kind != "rollback":
+        history.engine_dies(1, cause="no room") if change.step == "start" else history.done(change.step)
+    history.done("stop", "secrets", "weights", "prepare", "start", "prove")
+    assert history.state.name == "serving" and history.state.target.sha == own and history.state.fallback is None
+    assert list(history.state.is_quarantined) == [target(other_argv("--x")).sha]
+    assert not history.publishes(other_argv("--x"), sequence=2).did(RunStep)
+
+
+def test_a_fresh_pod_whose_publication_names_what_does_not_exist_starts_its_own_manifest() -> None:
+    history = History().begins().done("secrets", "weights").publishes(other_argv("--x")).done("secrets").fails("weights", "no-such-model")
+    assert history.state.change is not None and history.state.change.kind == "rollback"
+    assert history.state.change.target.sha == history.state.target.sha and history.state.fatal is None
+    history.done("stop", "secrets", "weights", "prepare").fails("start", "no-such-program")
+    assert history.state.fatal is not None and history.state.change is None
+
+
+def test_a_fresh_pod_waits_for_a_network_before_it_gives_a_publication_up() -> None:
+    history = History().begins().done("secrets", "weights").publishes(other_argv("--x")).done("secrets").fails("weights", "offline")
+    assert history.state.fatal is not None and history.state.fatal.retry_at and not history.state.quarantined
+
+
+def test_what_could_not_be_started_before_a_publication_is_nothing_to_go_back_to() -> None:
+    history = History().begins().done("secrets").fails("weights", "no-such-model").publishes(other_argv("--x"))
+    assert history.state.fallback is None
+    history.done("secrets").fails("weights", "no-such-model")
+    assert history.state.fatal is not None and history.state.change is None
+
+
 def test_one_that_waits_for_quiet() -> None:
     history = History().serves().happens(Requests(2, 0)).publishes(other_argv("--x"), when="idle")
     assert history.step is None and "waits" in history.state.notice
