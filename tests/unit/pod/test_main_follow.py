@@ -161,6 +161,19 @@ def test_a_fixed_publication_heals_a_fatal_start(tmp_path: Path, hub: Hub) -> No
         world.takes_over(fixed)
 
 
+def test_a_fresh_pod_whose_publication_crashes_in_a_loop_starts_its_own_manifest(tmp_path: Path, hub: Hub) -> None:
+    own = following("--slow-start", "4")
+    watchdog = dataclasses.replace(own.supervisor.watchdog, crash_loop_restarts=1)
+    own = dataclasses.replace(own, supervisor=dataclasses.replace(own.supervisor, watchdog=watchdog))
+    with living(tmp_path, own, {**hub.env(), "KEYS": PUBLIC}) as pod:
+        world = World(pod, hub, own)
+        bad = with_flags(own, "--exit-at-start", "3")
+        world.publish(bad)
+        status = pod.until(lambda s: s["quarantined"] and s["state"] == "serving", "its own manifest")
+        assert status["engine"]["manifest"] == own.sha256() and status["quarantined"][0]["manifest"] == bad.sha256()
+        assert pod.complete()[0] == 200
+
+
 def test_a_hub_that_is_down_disturbs_nothing(world: World) -> None:
     world.hub.fail("status", status=500)
     world.pod.until(lambda s: "500" in s["follow"], "trouble")
