@@ -102,7 +102,7 @@ def _subject(d: Described) -> Subject:
     model = dataclasses.replace(plan.model, yarn_factor=_factor(d))
     known = dataclasses.replace(plan, engine=engine, model=model, pod_env=(), secrets=())
     unknown = frozenset(o.dest for o in d.arguments.options.values() if o.unknown)
-    return PartlyKnown(_veiled_specs(d), _veiled_plan(d, known), {}, unknown)
+    return PartlyKnown(_veiled_specs(d), _veiled_plan(d, known), {}, unknown, d.model is not None)
 
 
 def _resolvable(d: Described, defaults: dict[str, Any]) -> SpecSet:
@@ -147,6 +147,8 @@ def _veiled_plan(d: Described, plan: Plan) -> Plan:
         changes["model"] = Veil(plan.model, "model", known={"slug"})
         changes["memory"] = Veil(plan.memory, "model", known=frozenset())
         engine["model"] = {"max_model_len", "runner", "kv_cache_dtype", "drafts"} - (given & {"max_model_len", "kv_cache_dtype"})
+        if "speculative_config" in given:  # Then nothing but the command says what drafts.
+            engine["model"] -= {"drafts"}
     if d.hardware is None:
         changes["hardware"] = Veil(plan.hardware, "card", known=frozenset())
         if d.model is not None:

@@ -125,6 +125,10 @@ class _Parser:
 
     def _foreign_option(self, words: Sequence[Word], at: int, name: str, inline: Word | None) -> int:
         """An option that the release does not have: kept under its own name, for the rule that says so."""
+        if not name.startswith("--") and _dashed("-" + name) in self.flags.by_option:
+            what, why = f"`{name}` has one dash, and the option has two", "The engine refuses its whole command line: unrecognized arguments."
+            self._problem("CMD006", Severity.ERROR, what, why, f"Write `-{name}`.", words[at].span)
+            return 1
         following = words[at + 1 : at + 2]
         values = [inline] if inline is not None else [w for w in following if not _is_option(w)]
         value: Any = _plain(values[0].text) if values else True

@@ -34,6 +34,12 @@ class PartlyKnown(Subject):
     """A subject in which some settings have a value that nobody knows."""
 
     unknown_settings: frozenset[str] = frozenset()
+    has_model: bool = True
+
+    @property
+    def knows_model(self) -> bool:
+        """Whether a spec describes the model."""
+        return self.has_model
 
     def setting(self, name: str) -> Any:
         """As for any subject; raises MissingFact for a setting whose value hangs on a variable."""

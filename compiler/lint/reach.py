@@ -80,6 +80,7 @@ REACH: Mapping[str, Reach] = {
     "KVC016": Reach(_027),
     "KVC019": Reach(_027),
     "KVC021": Reach(_033),
+    "KVC022": Reach(_033),
     "MDL004": Reach(_033),
     "MDL005": Reach(_027),
     "MDL007": Reach(_033),
@@ -94,6 +95,7 @@ REACH: Mapping[str, Reach] = {
     "QNT015": Reach(_027, lowest=120),
     "QNT018": Reach(_033),
     "QNT019": Reach(_033),
+    "QNT020": Reach(_033),
     "SPD003": Reach(_033),
     "SPD004": Reach(_027),
     "SPD005": Reach(_033),
@@ -102,6 +104,7 @@ REACH: Mapping[str, Reach] = {
     "SPD011": Reach(_033),
     "SPD014": Reach(_033),
     "SPD015": Reach(_027, until=(0, 33)),
+    "SPD016": Reach(_033),
 }
 
 

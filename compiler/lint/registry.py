@@ -136,6 +136,7 @@ FILES = (
     "kvc/kvc019_draft_cannot_share_cache_type",
     "kvc/kvc020_fp8_latent_cache_fault",
     "kvc/kvc021_block_size_without_kernel",
+    "kvc/kvc022_e5m2_cache_beside_fp8_weights",
     "mdl/mdl001_tool_parser_of_another_family",
     "mdl/mdl002_reasoning_parser_missing_or_wrong",
     "mdl/mdl003_parser_unknown_to_release",
@@ -199,6 +200,7 @@ FILES = (
     "qnt/qnt017_attention_backend_cannot_serve",
     "qnt/qnt018_number_type_refused",
     "qnt/qnt019_forced_method_unlike_checkpoint",
+    "qnt/qnt020_adapters_beside_expert_kernels",
     "sec/sec001_endpoint_without_key",
     "sec/sec002_secret_in_clear",
     "sec/sec003_reserved_variable",
@@ -223,6 +225,7 @@ FILES = (
     "spd/spd013_draft_depth_unset",
     "spd/spd014_draft_shape_refused",
     "spd/spd015_draft_across_stages",
+    "spd/spd016_suffix_without_its_package",
 )
 
 

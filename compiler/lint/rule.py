@@ -7,7 +7,7 @@ reads; it never changes anything.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from compiler.artifact import Artifact
@@ -16,6 +16,13 @@ from compiler.plan import Plan
 from compiler.schema.specset import SpecKind, SpecSet
 
 Stage = Literal["plan", "artifacts", "ignores"]
+# Validators in the engine's own configuration (0.26.0 to 0.33.0) change the case of these before anything looks them up.
+_ANY_CASE: Mapping[str, Callable[[str], str]] = {
+    "attention_backend": str.upper,
+    "load_format": str.lower,
+    "quantization": str.lower,
+    "tokenizer_mode": str.lower,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,8 +73,17 @@ class Subject:
     artifacts: Mapping[str, Artifact]
 
     def setting(self, name: str) -> Any:
-        """The decided value of an engine setting by the engine's option name with underscores; None when not decided."""
-        return next((s.value for s in self.plan.engine.settings if s.name == name), None)
+        """The decided value of an engine setting by the engine's option name with underscores; None when not decided.
+
+        Names in whose spelling the engine sees no case come as its own tables have them.
+        """
+        value = next((s.value for s in self.plan.engine.settings if s.name == name), None)
+        return _ANY_CASE[name](value) if name in _ANY_CASE and isinstance(value, str) else value
+
+    @property
+    def knows_model(self) -> bool:
+        """False for a command whose model no spec describes: a rule may then say less instead of nothing."""
+        return True
 
     def place(self, kind: SpecKind, *route: str | int) -> Place:
         """Where a route of a spec was written."""

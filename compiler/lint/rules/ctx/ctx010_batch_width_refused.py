@@ -34,7 +34,7 @@ RULE = Rule(code="CTX010", name="batch-width-refused", severity=Severity.ERROR, 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each contradiction."""
     engine = subject.plan.engine
-    width, window = engine.max_num_batched_tokens, engine.max_model_len
+    width = engine.max_num_batched_tokens
     place = subject.setting_place("max_num_batched_tokens")
     if width < engine.max_num_seqs:
         yield Hit(
@@ -42,6 +42,7 @@ def check(subject: Subject) -> Iterator[Hit]:
             "each sequence decodes at least one token in a step, so the engine refuses",
             f"raise max_num_batched_tokens to {engine.max_num_seqs:,} or more, or lower max_num_seqs",
         )  # fmt: skip
+    window = engine.max_model_len
     if subject.setting("enable_chunked_prefill") is False and width < window:
         yield Hit(
             place, f"max_num_batched_tokens {width:,} is below the window of {window:,}, and chunked prefill is off",

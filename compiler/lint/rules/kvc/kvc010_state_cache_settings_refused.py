@@ -41,18 +41,12 @@ RULE = Rule(
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each contradiction."""
     block, mode = number(subject, "mamba_block_size"), subject.setting("mamba_cache_mode")
-    caching, planned = subject.setting("enable_prefix_caching"), subject.plan.memory.block_size
-    chunks = [layer.chunk for layer in subject.specs.model.architecture.kv if layer.kind == "mamba2"]
+    caching = subject.setting("enable_prefix_caching")
     place, unset = subject.setting_place("mamba_block_size"), Edit("remove", subject.setting_place("mamba_block_size"))
     if block is not None and not caching and block != subject.plan.engine.max_model_len:
         yield Hit(
             place, "mamba_block_size is set and prefix caching is off",
             "the engine refuses: the option only exists with prefix caching", "remove mamba_block_size", edit=unset,
-        )  # fmt: skip
-    if block is not None and mode == "all" and caching and older(subject, 0, 32) and any(planned % chunk for chunk in chunks):
-        yield Hit(
-            place, f"mamba_block_size {block:g} makes blocks of {planned:,} tokens, no multiple of the scan chunk {max(chunks)}",
-            "states are stored at the wrong places: silent corruption, then a dead engine", "remove mamba_block_size", edit=unset,
         )  # fmt: skip
     if mode == "none" and caching:
         yield Hit(
@@ -64,4 +58,17 @@ def check(subject: Subject) -> Iterator[Hit]:
         yield Hit(
             subject.setting_place("enable_chunked_prefill"), "mamba_cache_mode align with chunked prefill off",
             "the engine asserts that prefills are chunked in this mode", "leave enable_chunked_prefill on",
+        )  # fmt: skip
+    if block is not None and mode == "all" and caching and older(subject, 0, 32):
+        yield from _cut_states(subject, block, unset)
+
+
+def _cut_states(subject: Subject, block: float, unset: Edit) -> Iterator[Hit]:
+    chunks = [layer.chunk for layer in subject.specs.model.architecture.kv if layer.kind == "mamba2"]
+    planned = subject.plan.memory.block_size
+    if any(planned % chunk for chunk in chunks):
+        yield Hit(
+            subject.setting_place("mamba_block_size"),
+            f"mamba_block_size {block:g} makes blocks of {planned:,} tokens, no multiple of the scan chunk {max(chunks)}",
+            "states are stored at the wrong places: silent corruption, then a dead engine", "remove mamba_block_size", edit=unset,
         )  # fmt: skip

@@ -33,12 +33,7 @@ RULE = Rule(code="SPD014", name="draft-shape-refused", severity=Severity.ERROR, 
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for the depth, one for the range, and those for the ranks."""
-    config, method, mtp = mapping(subject, "speculative_config"), speculation_method(subject), subject.specs.model.mtp
-    depth = draft_tokens(subject) or 0
-    if method == "mtp" and mtp is not None and depth > mtp.layers and depth % mtp.layers:
-        what = f"{depth} draft tokens from a head of {mtp.layers} layers"
-        place = subject.place("profile", "speculation", "tokens")
-        yield Hit(place, what, "the engine refuses a depth that is no multiple of the head", f"set speculation.tokens to {mtp.layers}")
+    config = mapping(subject, "speculative_config")
     low, high = config.get("prompt_lookup_min"), config.get("prompt_lookup_max")
     if isinstance(low, int) and isinstance(high, int) and low > high:
         what, place = f"n-grams of at least {low} and at most {high} tokens", option_place(subject, "speculative_config")
@@ -50,3 +45,13 @@ def check(subject: Subject) -> Iterator[Hit]:
     if config.get("tensor_parallel_size") is not None:
         what = "the draft's ranks stand under tensor_parallel_size"
         yield Hit(place, what, "the engine refuses that key here", "write draft_tensor_parallel_size")
+    if speculation_method(subject) == "mtp":
+        yield from _uneven_depth(subject)
+
+
+def _uneven_depth(subject: Subject) -> Iterator[Hit]:
+    mtp, depth = subject.specs.model.mtp, draft_tokens(subject) or 0
+    if mtp is not None and depth > mtp.layers and depth % mtp.layers:
+        what = f"{depth} draft tokens from a head of {mtp.layers} layers"
+        place = subject.place("profile", "speculation", "tokens")
+        yield Hit(place, what, "the engine refuses a depth that is no multiple of the head", f"set speculation.tokens to {mtp.layers}")
