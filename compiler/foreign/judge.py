@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Severity
+from compiler.foreign.absent import absent_findings, is_omni
 from compiler.foreign.source import Span, hidden
 from compiler.foreign.specs import Described, engine_defaults
 from compiler.foreign.veil import MissingFact, PartlyKnown, Veil
@@ -67,7 +68,9 @@ class Judged:
 def judged(described: Described) -> Judged:
     """Runs the rules over a launch."""
     subject = _subject(described)
-    found: list[Diagnostic] = list(described.problems)
+    launch, read = described.launch, described.arguments
+    found = [*described.problems, *absent_findings(launch, read, model_known=described.model is not None)]
+    silenced = {"ENG001"} if is_omni(launch) else set()
     unjudged: dict[str, list[str]] = {}
     looked = 0
     for registered in rules():
@@ -76,7 +79,7 @@ def judged(described: Described) -> Judged:
             continue
         try:
             for hit in hits(registered, subject):
-                found.append(_diagnostic(rule, hit, described))
+                found += [] if rule.code in silenced else [_diagnostic(rule, hit, described)]
             looked += 1
         except MissingFact as missing:
             unjudged.setdefault(missing.fact, []).append(rule.code)

@@ -17,7 +17,9 @@ _MISTRAL = r"(mis|minis|mix|pix|devs|magis|codes|voxs)tral.*"
 _QWEN_XML = r"qwen3_(coder|[5-9]|next).*|qwen3_moe|qwen[4-9].*|nemotron_?(h|3|v3|nano|super|ultra).*"
 
 TOOL: Mapping[str, str] = {
-    "hermes": r"qwen2.*|qwen3(_moe|_vl.*|_next.*)?|qwq|hermes.*|nous.*|granite_?4.*",  # As the publishers' own commands have it.
+    # Qwen3-Next by vLLM's own recipe (vllm-project/recipes). Granite 4 asks for the same JSON between <tool_call> marks in its template
+    # (ggml-org/llama.cpp#20686); vLLM's documentation names granite4 for it.
+    "hermes": r"qwen2.*|qwen3(_moe|_vl.*|_next.*)?|qwq|hermes.*|nous.*|granite_?4.*",
     "qwen3_coder": _QWEN_XML,
     "qwen3_xml": _QWEN_XML,
     "llama3_json": r"llama|llama_?3.*|mllama",

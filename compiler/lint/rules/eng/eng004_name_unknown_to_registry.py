@@ -2,7 +2,8 @@
 
 ## What it flags
 `attention_backend`, `mamba_backend`, `load_format`, `quantization`, `tokenizer_mode` or a KV connector that no registry of the release
-lists. Parsers have a rule of their own. A warning for `quantization` where the checkpoint's own method is taken whatever it says.
+lists. Parsers have a rule of their own. A warning for an unknown `model_impl`, and for `quantization` where the checkpoint's own method
+is taken whatever it says.
 
 ## Why it hurts
 The parser lets the name pass, and the engine dies after the weights were downloaded: for lack of a class of that name.
@@ -44,10 +45,11 @@ REGISTRIES = (
 )
 # Tokenizers that the engine has and its list of modes leaves out, since it takes them by itself.
 UNLISTED = frozenset({("tokenizer_mode", "kimi_audio"), ("tokenizer_mode", "deepseek_v41"), ("tokenizer_mode", "terratorch")})
-
-
 # No method of its own; AWQ and GPTQ checkpoints take it for the kernels that they use anyway.
 KERNELS = "marlin"
+# The registry of models compares with these, and takes every other text for `vllm`.
+IMPLEMENTATIONS = ("auto", "vllm", "transformers", "terratorch")
+_IGNORED = "the engine refuses it, or ignores it for a checkpoint that insists on its own method"
 
 
 def check(subject: Subject) -> Iterator[Hit]:
@@ -64,6 +66,15 @@ def check(subject: Subject) -> Iterator[Hit]:
             near = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
             fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
             what = f"vLLM {subject.specs.flags.release} knows no `{value}` for `{option}`"
-            ignored = option == "quantization" and insists_on_method(subject)
-            why = "the engine ignores it and takes the checkpoint's method" if ignored else "the engine dies at start, after the download"
+            ignored = option == "quantization" and (not subject.knows_model or insists_on_method(subject))
+            why = _IGNORED if ignored else "the engine dies at start, after the download"
             yield Hit(option_place(subject, option), what, why, fix, Severity.WARNING if ignored else weight(subject))
+    yield from _implementation(subject)
+
+
+def _implementation(subject: Subject) -> Iterator[Hit]:
+    value = subject.setting("model_impl")
+    if isinstance(value, str) and value not in IMPLEMENTATIONS:
+        what, why = f"model_impl is `{value}`", "the engine knows no such implementation and takes its own, without a word"
+        fix = f"known: {', '.join(IMPLEMENTATIONS)}"
+        yield Hit(option_place(subject, "model_impl"), what, why, fix, Severity.WARNING)

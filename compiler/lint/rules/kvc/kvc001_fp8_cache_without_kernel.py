@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
-from compiler.lint.backends import described, nobody_serves
+from compiler.lint.backends import described, nobody_serves, reads_cache
 from compiler.lint.facts import is_fp8_cache, kv_dtype, older, on_gpu, sm
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.snapshots import weight
@@ -48,7 +48,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for a cache that no kernel reads."""
     if not is_fp8_cache(subject) or not on_gpu(subject):
         return
-    backend, unserved, place = subject.setting("attention_backend"), nobody_serves(subject), subject.setting_place("kv_cache_dtype")
+    backend, place = subject.setting("attention_backend"), subject.setting_place("kv_cache_dtype")
+    if not subject.knows_model:
+        yield from _forced(subject, str(backend))
+    unserved = nobody_serves(subject)
     if unserved is not None:
         what = f"no attention backend of vLLM {subject.specs.flags.release} reads a {kv_dtype(subject)} cache for {described(subject, unserved)}"
         yield Hit(place, what, "the engine refuses while it builds the attention layers", "use a 16-bit cache", weight(subject))
@@ -60,3 +63,12 @@ def check(subject: Subject) -> Iterator[Hit]:
             "the engine refuses while it builds the attention layers",
             "leave attention_backend unset, or use a 16-bit cache" if backend == "TRITON_ATTN" else "use a 16-bit cache, or a later release",
         )
+
+
+def _forced(subject: Subject, name: str) -> Iterator[Hit]:
+    """What holds for every model: the named backend reads no such cache on this card."""
+    backend, dtype = subject.specs.flags.backends.get(name), kv_dtype(subject)
+    if backend is not None and not reads_cache(subject, name, backend, dtype):
+        what = f"the forced {name} backend cannot read a {dtype} cache on compute capability {subject.plan.hardware.compute_capability}"
+        refused = "the engine refuses while it builds the attention layers"
+        yield Hit(subject.setting_place("attention_backend"), what, refused, "leave attention_backend unset, or use a 16-bit cache", weight(subject))

@@ -46,14 +46,15 @@ def check(subject: Subject) -> Iterator[Hit]:
         return
     place = subject.setting_place("kv_cache_dtype")
     fix = "set kv_cache_dtype to fp8"
-    unserved, latent = nobody_serves(subject), bool(layer_kinds(subject) & LATENT_LAYERS)
     family = sm(subject) // 10
     served = family == 12 and (older(subject, 0, 27) or not older(subject, 0, 31))
-    if family != 10 and older(subject, 0, 32) and not served:
+    without_kernel = family != 10 and older(subject, 0, 32) and not served
+    if without_kernel:
         what = f"no kernel is known to read an NVFP4 cache on compute capability {subject.plan.hardware.compute_capability}"
         # 0.27.1 was asked and refuses; 0.32's source has the kernels; when they came between the two nobody looked.
         yield Hit(place, what, "the engine finds no attention backend", fix, None if older(subject, 0, 28) else Severity.WARNING)
-    elif unserved is not None and not latent:
+    unserved, latent = nobody_serves(subject), bool(layer_kinds(subject) & LATENT_LAYERS)
+    if not without_kernel and unserved is not None and not latent:
         what = f"no backend of vLLM {subject.specs.flags.release} declares an NVFP4 cache for {described(subject, unserved)}"
         yield Hit(place, what, "the engine finds no attention backend", fix, severity=Severity.WARNING)
     if latent:

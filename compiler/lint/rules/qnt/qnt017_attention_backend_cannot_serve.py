@@ -33,6 +33,7 @@ from compiler.lint.backends import described, has_sinks, nobody_serves, reads_ca
 from compiler.lint.facts import LATENT_LAYERS, is_turboquant, kv_dtype, layer_kinds, on_gpu
 from compiler.lint.rule import Hit, Rule, Subject
 from compiler.lint.snapshots import weight
+from compiler.schema.flags import AttentionBackend
 
 RULE = Rule(code="QNT017", name="attention-backend-cannot-serve", severity=Severity.ERROR, refusal=True)
 
@@ -41,6 +42,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each obstacle that the backend's declaration shows."""
     name = subject.setting("attention_backend")
     backend, soft = subject.specs.flags.backends.get(str(name)), weight(subject)
+    if not subject.knows_model:
+        yield from _not_on_card(subject, name, backend)
     unserved = nobody_serves(subject)
     if name is None and unserved is not None and not kv_dtype(subject).startswith(("fp8", "nvfp4")):
         what = f"no attention backend reads a {kv_dtype(subject)} cache for {described(subject, unserved)}"
@@ -66,3 +69,11 @@ def check(subject: Subject) -> Iterator[Hit]:
             what = f"attention_backend {name} cannot serve {subject.plan.model.slug}: {why}"
             place, refused = subject.setting_place("attention_backend"), "the engine refuses while it builds the first layer"
             yield Hit(place, what, refused, fix, soft)
+
+
+def _not_on_card(subject: Subject, name: object, backend: AttentionBackend | None) -> Iterator[Hit]:
+    """What holds for every model: the backend does not run on this card."""
+    if backend is not None and on_gpu(subject) and not runs_on(subject, backend):
+        what = f"attention_backend {name} does not run on compute capability {subject.plan.hardware.compute_capability}"
+        refused = "the engine refuses while it builds the first layer"
+        yield Hit(subject.setting_place("attention_backend"), what, refused, "leave attention_backend unset", weight(subject))
