@@ -179,7 +179,9 @@ def init(folder: Annotated[Path, typer.Argument(help="Folder to make.")] = Path(
     """
     from compiler import scaffold
 
-    write_new(scaffold.starting_files(), folder)
+    if folder.exists() and not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is a file", param_hint="FOLDER")
+    write_new(scaffold.starting_files(), folder, "FOLDER", "Choose another folder, or go on with that one.")
     print(f"Made {folder}. Next: podwright build my-first --specs {folder}")
 
 
@@ -273,7 +275,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(Exit.FAILED)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        print(f"podwright: {error.strerror or error}{where}\n  why: the machine refused it; bundles on disk are as they were.\n  fix: free space, change permissions, or choose another folder with --out.", file=sys.stderr)
+        print(f"podwright: {error.strerror or error}{where}\n  why: the machine refused it; bundles on disk are as they were.\n  fix: free space, change permissions, or choose another folder (--out, --specs).", file=sys.stderr)
         sys.exit(Exit.FAILED)
 
 

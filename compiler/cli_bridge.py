@@ -23,7 +23,7 @@ def bridge(context: typer.Context) -> None:
       podwright bridge --listen 0.0.0.0:8080 --upstream http://gpu:8000 --api-key-env BRIDGE_KEY
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing and not {"--help", "-h"} & set(context.args):
         print(f"podwright: the bridge needs {', '.join(missing)}\n  why: a vLLM image has it, this environment does not.\n  fix: pip install 'podwright[bridge]', in a checkout pip install -e '.[bridge]'.", file=sys.stderr)
         raise typer.Exit(Exit.FAILED)
     os.execv(sys.executable, [sys.executable, "-m", "pod.bridge", *context.args])

@@ -196,7 +196,7 @@ def _no_such(known: list[Entry], reference: str) -> NoReturn:
     near = nearest(known, reference)
     raise typer.BadParameter(
         f"no measurement {reference!r}. {'Did you mean ' + ', '.join(near) + '?' if near else '`podwright evidence` lists them.'}",
-        param_hint="ID",
+        param_hint="MEASUREMENT",
     )
 
 

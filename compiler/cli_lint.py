@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -198,7 +199,7 @@ def _judge(read: Read, store: SpecStore, hardware: str | None, engine: str | Non
         print(
             f"{d.launch.name or 'command'}: {d.release.said}; model {d.model or 'not known here'}; card {d.hardware or 'not known'}; {result.looked} rules judged"
         )
-        line = not_judged(result)
+        line = not_judged(result, codes=verbose)
         if line is not None:
             print(line)
     print(counted(diagnostics))
@@ -227,7 +228,11 @@ def _named(store: SpecStore, kind: str, name: str | None) -> str | None:
     if name is None:
         return None
     if name not in store.names(kind):
-        raise typer.BadParameter(f"no {kind} spec {name!r}; known: {', '.join(store.names(kind))}", param_hint=f"--{kind}")
+        known = store.names(kind)
+        near = [n for n in known if name in n] or difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+        meant = f" Did you mean {' or '.join(near[:3])}?" if near else ""
+        more = f"`podwright new {kind} {name}` starts one" if _NAME.fullmatch(name) else "`podwright new` starts one"
+        raise typer.BadParameter(f"no {kind} spec {name!r}.{meant} Known: {', '.join(known)}; {more}", param_hint=f"--{kind}")
     if store.spec(kind, name)[0] is None:
         raise typer.BadParameter(f"the {kind} spec {name!r} cannot be used; `podwright lint` says why", param_hint=f"--{kind}")
     return name
@@ -252,7 +257,7 @@ def _one(read: Read, service: str | None) -> Launch | None:
 
 def _write(files: dict[str, str] | Any, folder: Path, force: bool, schemas: dict[str, str]) -> None:
     if not force:
-        write_new({**files, **schemas}, folder)
+        write_new({**files, **schemas}, folder, "--name", "Choose another name; --force overwrites.")
         return
     for path, text in {**files, **schemas}.items():
         write_text(folder / path, text)

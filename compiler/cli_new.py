@@ -104,7 +104,7 @@ def _own_name(name: str) -> str:
 
 def _write(path: str, text: str, folder: Path) -> None:
     beside = {p: t for p, t in scaffold.schema_files().items() if not (folder / p).exists()}
-    write_new({path: text} | beside, folder)
+    write_new({path: text} | beside, folder, "NAME")
 
 
 def _from_checkpoint(name: str, spec_name: str, source: Path | None, revision: str | None, folder: Path, as_json: bool) -> int:
@@ -117,7 +117,7 @@ def _from_checkpoint(name: str, spec_name: str, source: Path | None, revision: s
 
     path = f"models/{spec_name}.yaml"
     if (folder / path).exists():
-        raise typer.BadParameter(f"{folder / path} exists already", param_hint="--as")
+        raise typer.BadParameter(f"{folder / path} exists already. Choose another name, or remove it.", param_hint="--as")
     try:
         files, problems = _files(name, source, revision)
     except DeployError as error:

@@ -148,10 +148,10 @@ def _stale(texts: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {path: texts[path] for path in sorted(texts) if not (folder / path).is_file() or (folder / path).read_bytes() != texts[path].encode()}
 
 
-def write_new(files: Mapping[str, str], folder: Path) -> None:
-    """Write files that must not exist yet: nothing of the user's is overwritten."""
+def write_new(files: Mapping[str, str], folder: Path, hint: str, cure: str = "Choose another name, or remove it.") -> None:
+    """Write files that must not exist yet: nothing of the user's is overwritten. `hint` is the argument that decides what they are called."""
     existing = [path for path in files if (folder / path).exists() or (folder / path).is_symlink()]
     if existing:
-        raise typer.BadParameter(f"{folder / existing[0]} exists already", param_hint="FOLDER")
+        raise typer.BadParameter(f"{folder / existing[0]} exists already. {cure}", param_hint=hint)
     for path, text in files.items():
         write_text(folder / path, text)

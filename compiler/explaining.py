@@ -44,9 +44,11 @@ def print_rule(code: str, *, as_json: bool = False) -> int:
 
     registered = rule_by_code(code)
     if registered is not None:
-        page, name, severity = registered.page.strip(), registered.rule.name, str(registered.rule.severity)
+        severity: str | None = str(registered.rule.severity)
+        page, name = registered.page.strip(), registered.rule.name
     elif code in CODES:
-        (what, cure), name, severity = CODES[code], "reading-specs", "error"
+        (what, cure), name = CODES[code], "reading-commands" if code.startswith("CMD") else "reading-specs"
+        severity = None if code.startswith(("CMD", "CKP")) else "error"  # Of those the message says how grave each is.
         page = f"{what}\n\n{cure}"
     else:
         near = difflib.get_close_matches(code, [*CODES, *(r.rule.code for r in rules())], n=3, cutoff=0.5)
@@ -55,7 +57,7 @@ def print_rule(code: str, *, as_json: bool = False) -> int:
     if as_json:
         print_json({"code": code, "name": name, "severity": severity, "page": page})
     else:
-        print(f"{code} {name} ({severity})\n\n{page}")
+        print(f"{code} {name}{f' ({severity})' if severity else ''}\n\n{page}")
     return OK
 
 

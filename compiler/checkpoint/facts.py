@@ -72,6 +72,8 @@ def checkpoint_facts(files: CheckpointFiles) -> tuple[CheckpointFacts | None, li
         return None, problems
     parts = counted(tensors, quantized, network.layers, tied=network.tied, dtype=network.dtype)
     quantized = _settled(quantized, parts)
+    if any(shard.header is None for shard in files.shards):  # Who read the files has said it, and weights that are missing then tell nothing.
+        return None, problems
     problems += _count_problems(network, parts)
     template = _template(files, json_files.get("tokenizer_config.json"))
     facts = CheckpointFacts(

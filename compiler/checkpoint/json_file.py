@@ -52,7 +52,7 @@ def read_json(name: str, content: bytes) -> tuple[JsonFile | None, list[Diagnost
             _unreadable(name, f"holds {error}, which is no number", _position(text, found.start(), len(found[0])) if found else None)
         ]
     except json.JSONDecodeError as error:
-        return None, [_unreadable(name, f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}", _position(text, error.pos, 1))]
+        return None, [_unreadable(name, f"is not JSON: {error.msg[0].lower()}{error.msg[1:].removesuffix(' at')}", _position(text, error.pos, 1))]
     except (RecursionError, ValueError):
         return None, [_unreadable(name, "nests too deeply, or holds a number of thousands of digits")]
     if not isinstance(data, dict):

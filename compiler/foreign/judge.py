@@ -9,7 +9,7 @@ from typing import Any
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.absent import absent_findings, is_omni
 from compiler.foreign.source import Span, hidden
-from compiler.foreign.specs import Described, engine_defaults
+from compiler.foreign.specs import Described, engine_defaults, repository
 from compiler.foreign.veil import MissingFact, PartlyKnown, Veil
 from compiler.foreign.wording import in_options
 from compiler.lint.registry import rules
@@ -87,12 +87,24 @@ def judged(described: Described) -> Judged:
     return Judged(described, tuple(found), {fact: tuple(codes) for fact, codes in unjudged.items()}, looked)
 
 
-def not_judged(judged: Judged) -> str | None:
-    """One line that says what could not be judged and why; None when everything could."""
+def not_judged(judged: Judged, *, codes: bool = False) -> str | None:
+    """A line that says what could not be judged, why and what would help, with `codes` also which rules; None when everything could."""
     if not judged.unjudged:
         return None
-    parts = [f"{len(codes)} for want of {FACTS[fact]} ({', '.join(codes)})" for fact, codes in judged.unjudged.items()]
-    return "not judged: " + "; ".join(parts)
+    fits = ", whether it fits among them" if any("MEM001" in missing for missing in judged.unjudged.values()) else ""
+    parts = []
+    for fact, missing in judged.unjudged.items():
+        named = f" ({', '.join(missing)})" if codes else ""
+        parts.append(f"\n  {len(missing)} for want of {FACTS[fact]}{_remedy(fact, judged.described)}{named}")
+    return f"not judged{fits}:" + ";".join(parts)
+
+
+def _remedy(fact: str, d: Described) -> str:
+    """The command that makes the model's spec, where its repository is named."""
+    named = repository(d.arguments) if fact == "model" else None
+    if named is None:
+        return ""
+    return f": `podwright new model {named}` writes one, which --specs podwright-specs then reads"
 
 
 def _subject(d: Described) -> Subject:

@@ -25,6 +25,8 @@ _GGUF_LEFT = (0, 24)
 # Owners whose repositories ask for an accepted licence: all of Llama, and Gemma up to its third generation.
 _GATED = re.compile(r"meta-llama/|google/gemma-(?:\d+b|1\.1|[23](?:\b|n))", re.IGNORECASE)
 _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT")
+# What starts workers on other machines, or joins them: a container's own GPUs are then not all that there are.
+_CLUSTER = re.compile(r"\bray\b|LeaderWorkerSet|multi-node|--nnodes|--headless", re.IGNORECASE)
 _OFFICIAL = re.compile(r"(?:docker\.io/)?vllm/vllm-openai\b")
 
 
@@ -80,6 +82,19 @@ def outside_findings(launch: Launch, model: Word | None, ranks: int, release: st
         fix = "Take the safetensors checkpoint (AWQ, GPTQ or FP8 for a like size), or an image with the plugin."
         yield launch.source.finding("CMD014", severity, f"`{model.text}` is a GGUF file", why, fix, model.span)
     yield from _token(launch, model)
+
+
+def too_few_gpus(launch: Launch, size: int, backend: str) -> Iterator[Diagnostic]:
+    """A warning where a container is given fewer GPUs than the tensor-parallel `size`, and nothing says that a cluster lends the others.
+
+    `backend` is what `--distributed-executor-backend` says, empty where nothing does.
+    """
+    given = launch.gpus
+    if given is None or not 0 < given < size or backend not in ("", "mp") or _CLUSTER.search(launch.source.text):
+        return
+    what = f"tensor parallelism over {size} GPUs, and the container is given {given}"
+    why = "The engine finds too few devices and ends, unless a Ray cluster lends it the others."
+    yield launch.source.finding("CMD017", Severity.WARNING, what, why, f"Give it {size} GPUs, or set --tensor-parallel-size {given}.", _at(launch))
 
 
 def _token(launch: Launch, model: Word | None) -> Iterator[Diagnostic]:

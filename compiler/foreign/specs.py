@@ -17,7 +17,7 @@ from compiler.diagnostics import Diagnostic, Place, Severity
 from compiler.foreign.launch import Launch
 from compiler.foreign.named import parser_findings
 from compiler.foreign.options import Arguments, arguments
-from compiler.foreign.outside import outside_findings
+from compiler.foreign.outside import outside_findings, too_few_gpus
 from compiler.foreign.source import Word
 from compiler.load import SpecStore, logical
 from compiler.schema import EngineSettings, EngineSpec, HardwareSpec, ModelSpec, ProfileSpec
@@ -26,6 +26,7 @@ from compiler.schema.lock import LockSpec
 from compiler.schema.specset import SpecSet
 
 _TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
+_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LARGE_CARD_MIB = (
     70 * 1024
@@ -122,6 +123,12 @@ def model_named(read: Arguments, store: SpecStore) -> str | None:
     return None
 
 
+def repository(read: Arguments) -> str | None:
+    """The model that the command names where it has the form of a Hub repository, ORG/NAME."""
+    named = read.model
+    return named.text if named is not None and not named.unknown and _REPO.fullmatch(named.text) else None
+
+
 def gpus_asked(launch: Launch, read: Arguments) -> int:
     """GPUs that the parallel sizes need, or that the container reserves where it says more; 1 where neither says anything."""
     sizes = [read.options[name].value for name in _SIZES if name in read.options and not read.options[name].unknown]
@@ -131,10 +138,13 @@ def gpus_asked(launch: Launch, read: Arguments) -> int:
 
 def _ranks_here(launch: Launch, read: Arguments) -> int:
     """Workers that surely share one container: those of tensor parallelism, since stages and replicas may stand elsewhere."""
+    return min(_tensor_parallel(read), launch.gpus or MOST_GPUS, MOST_GPUS)
+
+
+def _tensor_parallel(read: Arguments) -> int:
     option = read.options.get("tensor_parallel_size")
     size = option.value if option is not None and not option.unknown else 1
-    ranks = size if isinstance(size, int) and not isinstance(size, bool) else 1
-    return min(ranks, launch.gpus or MOST_GPUS, MOST_GPUS)
+    return size if isinstance(size, int) and not isinstance(size, bool) else 1
 
 
 def clean(value: Any) -> Any:
@@ -222,6 +232,8 @@ def _problems(launch: Launch, read: Arguments, release: Release) -> list[Diagnos
         )
     is_gguf = any(o.value == "gguf" for name in ("quantization", "load_format") if (o := read.options.get(name)) is not None)
     found += outside_findings(launch, read.model, _ranks_here(launch, read), release.engine.release, is_gguf)
+    backend = read.options.get("distributed_executor_backend")
+    found += too_few_gpus(launch, _tensor_parallel(read), str(backend.value) if backend is not None else "")
     for key in launch.silent:
         flag = release.flags.flags.get(release.flags.by_option.get(key.text.replace("_", "-"), ""))
         if flag is not None and flag.default is not False:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.foreign.options import Option
 from compiler.foreign.source import Word
-from compiler.foreign.specs import Described, clean
+from compiler.foreign.specs import Described, clean, repository
 from compiler.load import scalar
 from compiler.scaffold import new_spec
 from compiler.schema import EngineSettings
@@ -22,7 +23,6 @@ from compiler.secrets import find_secrets
 _SECRET_NAME = re.compile(r"(^|_)(TOKEN|API_?KEY|SECRET|PASSWORD)$", re.IGNORECASE)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*(\[1m\])?")
-_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _FOLDER = re.compile(r"/[A-Za-z0-9._/-]+")
 # Options that a profile has no place for, and who decides in their stead.
 _ELSEWHERE = {
@@ -168,7 +168,7 @@ _HEAD = "# A stub, and none of its numbers is known to be this {what}'s: replace
 def _model_stub(text: str, slug: str, d: Described) -> str:
     """The stub of `podwright new model` with the checkpoint that the command names."""
     named = d.arguments.model.text if d.arguments.model is not None and not d.arguments.model.unknown else ""
-    if _REPO.fullmatch(named):
+    if repository(d.arguments) is not None:
         text = text.replace(f"repo: owner/{slug}", f"repo: {named}")
     elif _FOLDER.fullmatch(named):
         text = text.replace(f"repo: owner/{slug}", f"folder: {named}")
@@ -183,9 +183,17 @@ def _stub(d: Described, kind: str, path: str, where: str) -> Diagnostic:
         Severity.WARNING,
         what,
         "Memory, and every rule that asks for it, are judged by those numbers.",
-        f"Fill it in, from {where}.",
+        f"Fill it in, from {where}.{_maker(d, kind, path)}",
         span,
     )
+
+
+def _maker(d: Described, kind: str, path: str) -> str:
+    """For a model of the Hub: the command that writes the spec from the checkpoint's own files."""
+    named = repository(d.arguments) if kind == "model" else None
+    if named is None:
+        return ""
+    return f" Or remove the stub, and `podwright new model {named} --as {PurePosixPath(path).stem}` reads them itself."
 
 
 def _section(name: str, values: Mapping[str, Any]) -> list[str]:

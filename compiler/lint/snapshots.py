@@ -12,6 +12,13 @@ def is_foreign(subject: Subject) -> bool:
     return version(subject.specs.flags.release) != version(subject.plan.engine.release)
 
 
+def refusal(subject: Subject) -> str:
+    """Why an option that the snapshot does not have hurts; where the snapshot is another release's, that the engine in hand may know it."""
+    if is_foreign(subject):
+        return f"vLLM {subject.specs.flags.release} refuses the whole command line; whether {subject.plan.engine.release} does is not known here"
+    return "the engine refuses its whole command line and never starts"
+
+
 def weight(subject: Subject) -> Severity | None:
     """Severity of what only the snapshot shows: the rule's own, or a warning when the snapshot is another release's."""
     return Severity.WARNING if is_foreign(subject) else None

@@ -49,7 +49,7 @@ def _diagnostic(kind: type[Spec], path: str, data: Any, error: ErrorDetails) -> 
     if error["type"] == "missing":
         return _missing_key(kind, path, route, str(error["loc"][-1]))
     what = f"`{shown(dotted(route), 120)}`: {_plain(error)}" if route else _plain(error)
-    return Diagnostic("SPC013", Severity.ERROR, what, "The value cannot be used as it stands.", _meaning(kind, route), Place(path, route))
+    return Diagnostic("SPC013", Severity.ERROR, what, "The value cannot be used as it stands.", _cure(kind, route), Place(path, route))
 
 
 def _unknown_key(kind: type[Spec], path: str, route: Route) -> Diagnostic:
@@ -95,7 +95,14 @@ def _plain(error: ErrorDetails) -> str:
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] in _PLAIN:
         return _PLAIN[error["type"]]
-    return message[0].lower() + message[1:]
+    return "it must" + message.removeprefix("Input should") if message.startswith("Input should") else message[0].lower() + message[1:]
+
+
+def _cure(kind: type[Spec], route: Route) -> str:
+    """To correct it, and what the key is for: a description alone is no advice."""
+    keys = [part for part in route if isinstance(part, str) and part != "value"]
+    meaning = _meaning(kind, route)
+    return f"Correct it; `{shown(keys[-1])}` is: {meaning}" if keys and not meaning.startswith("See ") else f"Correct it. {meaning}"
 
 
 def _meaning(kind: type[Spec], route: Route) -> str:

@@ -62,7 +62,8 @@ def parsed_changes(texts: Sequence[str], specs: SpecSet) -> tuple[list[Change], 
         if isinstance(change, Diagnostic):
             problems.append(change)
         elif any(c.path == change.path and c.route == change.route for c in changes):
-            problems.append(_unusable(text, f"`{shown(text.partition('=')[0])}` is changed twice", "Ask for one value, or ask twice."))
+            what = f"`{shown(text.partition('=')[0])}` is changed twice"
+            problems.append(_unusable(text, what, "Ask for one value, or run the command once for each.", "Nobody can tell which of the two is meant."))
         else:
             changes.append(change)
     referred = {str(c.route[0]): c.value for c in changes if c.kind == "profile" and c.route[0] in _REFERENCES and isinstance(c.value, str)}
@@ -141,12 +142,15 @@ def _change(text: str, path: str, value: Any, specs: SpecSet) -> Change | Diagno
     return _unusable(text, f"`{shown(path)}` names no key of {specs.name}, its model, hardware or engine", fix)
 
 
-def _unusable(text: str, what: str, fix: str) -> Diagnostic:
+_SILENT = "Nothing would be changed, and the answer would look like no difference."
+
+
+def _unusable(text: str, what: str, fix: str, why: str = _SILENT) -> Diagnostic:
     return Diagnostic(
         "PLN001",
         Severity.ERROR,
         what,
-        "Nothing would be changed, and the answer would look like no difference.",
+        why,
         fix,
         Place(f"{OPTION} {shown(text)}"),
     )

@@ -24,6 +24,7 @@ GENTLER = (
     "engine.gpu_memory_utilization=0.80",
     "engine.gpu_memory_utilization=0.75",
 )
+_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 PROFILE = "fit"  # The name of the profile that is made up for a pair that no shipped profile serves.
 
 
@@ -64,11 +65,14 @@ def fits_of_model(store: SpecStore, model: str) -> tuple[list[Fit], list[Diagnos
         place = Place(f"fit {model}")
         known = missing_reference(store, "model", model, place)
         missing = "Its layers by kind, KV heads, widths and the bytes of its weights: `podwright new model` starts a spec for them."
+        if _REPO.fullmatch(model):
+            made = f"`podwright new model {model}` writes one from the checkpoint's own files; then ask again with --specs podwright-specs."
+            known, missing = dataclasses.replace(known, fix=made), ""
         return [], [
             dataclasses.replace(
                 known,
                 why="Without a spec of its architecture nothing can be counted, and nothing is guessed.",
-                fix=f"{known.fix} {missing}",
+                fix=f"{known.fix} {missing}".rstrip(),
             )
         ]
     spec, problems = store.spec("model", name)

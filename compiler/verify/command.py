@@ -239,6 +239,8 @@ def _short(value: Any) -> str:
     text = (
         f"{value:,}"
         if isinstance(value, int) and not isinstance(value, bool)
+        else f"{value:,.0f}"
+        if isinstance(value, float) and abs(value) >= 100_000
         else f"{value:,.6g}"
         if isinstance(value, float)
         else str(value)

@@ -394,3 +394,19 @@ def test_every_exit_code_is_documented() -> None:
 def test_shipped_profiles_are_offered_for_completion() -> None:
     assert cli.profile_names("nemotron-a") == ["nemotron-a100", "nemotron-ada"]
     assert (SPECS / "profiles" / "nemotron-ada.yaml").exists()
+
+
+def test_help_of_the_bridge_needs_none_of_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr("compiler.cli_bridge.NEEDED", ("no_such_package",))
+    monkeypatch.setattr("os.execv", lambda _, argv: started.append(argv))
+    assert podwright("bridge", "--upstream", "http://gpu:8000").code == Exit.FAILED
+    assert started == []
+    podwright("bridge", "--help")
+    assert [argv[1:] for argv in started] == [["-m", "pod.bridge", "--help"]]
+
+
+def test_a_file_where_a_folder_belongs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = podwright("init", tmp_path / "file")
+    assert (ended.code, "is a file" in ended.err) == (Exit.USAGE, True)

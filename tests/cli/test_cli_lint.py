@@ -26,7 +26,7 @@ def test_a_command_with_faults() -> None:
     ended = podwright("lint", "--command", "vllm serve ORG/M --swap-space 4")
     assert ended.code == Exit.REFUSED
     assert "--command:1:18: ENG002 error:" in ended.err
-    assert "not judged: " in ended.out
+    assert "not judged, whether it fits among them:" in ended.out
 
 
 def test_json_says_what_was_judged() -> None:
@@ -102,3 +102,28 @@ def test_fix_shows_a_diff_and_ends(tmp_path: Path) -> None:
 
 def test_a_shipped_profile_needs_no_fix() -> None:
     assert json.loads(podwright("lint", "nemotron-ada", "--fix", "--json").out)["fixed"] == []
+
+
+@pytest.mark.parametrize("option, value, meant", [
+    ("--hardware", "4090", "Did you mean 2x4090 or rtx-4090?"), ("--hardware", "rtx4090", "Did you mean rtx-4090?"),
+    ("--engine", "0.27.1", "Did you mean vllm-0.27.1 or vllm-cpu-0.27.1?"), ("--hardware", "2xh100", "'2xh100'. Known: "),
+])  # fmt: skip
+def test_a_spec_that_does_not_exist_names_the_nearest(option: str, value: str, meant: str) -> None:
+    ended = podwright("lint", "--command", "vllm serve ORG/M", option, value)
+    said = " ".join(ended.err.split())
+    assert ended.code == Exit.USAGE
+    assert meant in said
+    assert f"`podwright new {option[2:]} {value}` starts one" in said
+
+
+def test_codes_of_rules_that_could_not_be_judged_come_with_verbose_only() -> None:
+    assert "MEM001" not in podwright("lint", "--command", "vllm serve ORG/M").out
+    assert "MEM001" in podwright("lint", "--command", "vllm serve ORG/M", "-v").out
+
+
+def test_an_import_that_would_overwrite_names_the_option_that_does(tmp_path: Path) -> None:
+    args = ("import", "--command", "vllm serve ORG/M", "--hardware", "rtx-4090", "--name", "mine", "--specs", tmp_path)
+    first = podwright(*args)
+    assert "`podwright new model ORG/M --as mine-model`" in " ".join(first.err.split())
+    again = podwright(*args)
+    assert (again.code, "--force overwrites" in again.err) == (Exit.USAGE, True)

@@ -52,6 +52,22 @@ def test_a_bad_checkpoint_is_refused_and_nothing_written(tmp_path: Path, folder:
     assert not (tmp_path / "my").exists()
     answer = json.loads(podwright("new", "model", "org/x", "--from", folder, "--specs", tmp_path / "my", "--json").out)
     assert (answer["ok"], answer["file"], answer["findings"][0]["line"]) == (False, None, 2)
+    (folder / "config.json").write_text('{"archi\n')
+    assert "config.json is not JSON: invalid control character\n" in podwright("new", "model", "org/x", "--from", folder, "--specs", tmp_path / "my").err
+
+
+def test_a_cut_header_is_the_only_fault(tmp_path: Path, folder: Path) -> None:
+    shard = next(folder.glob("*.safetensors"))
+    shard.write_bytes(shard.read_bytes()[:500])
+    answer = json.loads(podwright("new", "model", "org/x", "--from", folder, "--specs", tmp_path / "my", "--json").out)
+    assert [f["code"] for f in answer["findings"] if f["severity"] == "error"] == ["CKP005"]
+
+
+def test_a_name_that_is_taken_says_which_argument_gives_it(tmp_path: Path) -> None:
+    args = ("new", "hardware", "2x4080", "--specs", tmp_path)
+    assert podwright(*args).code == Exit.OK
+    again = podwright(*args)
+    assert (again.code, "for NAME: " in again.err, "Choose another name" in again.err) == (Exit.USAGE, True, True)
 
 
 @pytest.mark.parametrize("args", [

@@ -62,6 +62,15 @@ def test_every_rule_has_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert explaining.print_rule("MEM999") == 2
 
 
+def test_a_code_of_mixed_severity_claims_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explaining.print_rule("CMD013") == 0
+    assert capsys.readouterr().out.startswith("CMD013 reading-commands\n\n")
+    assert explaining.print_rule("SPC011") == 0
+    assert capsys.readouterr().out.startswith("SPC011 reading-specs (error)\n\n")
+    assert explaining.print_rule("CMD013", as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["severity"] is None
+
+
 def test_flags_and_their_difference(capsys: pytest.CaptureFixture[str]) -> None:
     tables = {}
     for name in ("vllm-0.26.0", "vllm-0.27.1"):

@@ -93,8 +93,10 @@ def test_nothing_is_judged_by_a_guess() -> None:
     assert not_judged(known) is None
     line = not_judged(alone)
     assert line is not None
-    assert "\n" not in line
-    assert FACTS["model"] in line
+    assert line.startswith("not judged, whether it fits among them:\n")
+    assert f"{FACTS['model']}: `podwright new model ORG/NOBODY-KNOWS`" in line
+    assert "CTX001" not in line
+    assert "CTX001" in (not_judged(alone, codes=True) or "")
 
 
 def test_a_value_that_hangs_on_a_variable_is_not_judged() -> None:
@@ -177,3 +179,12 @@ def test_a_token_from_outside_is_no_secret_in_clear() -> None:
 
 def test_control_characters_and_odd_names_do_no_harm() -> None:
     assert "ENG003" in _codes("A-B=1 C='x\ty' vllm serve ORG/M --dtype $'a' --kv-cache-dtype 'x\ny' --hf-overrides '{\"a\\u0000\": \"\\u0007\"}'")
+
+
+def test_an_unknown_release_is_not_said_to_refuse() -> None:
+    found = {d.code: d for d in _judged("docker run --gpus all vllm/vllm-openai:v0.8.5 --model ORG/M --enable-reasoning --nothing").diagnostics}
+    for code in ("ENG001", "ENG002"):
+        assert found[code].severity is Severity.WARNING
+        assert found[code].why.endswith("whether 0.8.5 does is not known here")
+    (exact,) = _judged("docker run --gpus all vllm/vllm-openai:v0.27.1 --model ORG/M --nothing").diagnostics
+    assert exact.why == "the engine refuses its whole command line and never starts"

@@ -14,7 +14,7 @@ from compiler.load import SpecStore
 from tests.support import SPECS
 
 STORE = SpecStore([SPECS])
-OURS = ("CMD012", "CMD013", "CMD014", "CMD015")
+OURS = ("CMD012", "CMD013", "CMD014", "CMD015", "CMD017")
 IMAGE = "vllm/vllm-openai:v0.27.1"
 
 
@@ -119,3 +119,21 @@ def test_gguf_files(command: str, severity: Severity | None) -> None:
 ])  # fmt: skip
 def test_gated_repositories(command: str, severity: Severity | None) -> None:
     assert _found(command).get("CMD015") == severity
+
+
+@pytest.mark.parametrize("options, arguments, found", [
+    ("--gpus 2", "-tp 4", True), ("--gpus 4", "-tp 4", False), ("--gpus all", "-tp 4", False), ("--gpus 2", "", False),
+    ("--gpus 2", "-tp 2 -pp 2", False), ("--gpus 1", "-tp 2 --distributed-executor-backend mp", True),
+    ("--gpus 1", "-tp 2 --distributed-executor-backend ray", False), ("--gpus 1", "-tp 2 --nnodes 2", False),
+])  # fmt: skip
+def test_fewer_gpus_than_tensor_parallelism_spans(options: str, arguments: str, found: bool) -> None:
+    assert ("CMD017" in _found(f"docker run --ipc=host {options} {IMAGE} ORG/M {arguments}")) == found
+
+
+@pytest.mark.parametrize("command, codes", [
+    ("vllm serve ORG/M -tp 4", ["CMD017"]), ("vllm serve ORG/M -tp 2", []), ("ray start --head; vllm serve ORG/M -tp 4", []),
+])  # fmt: skip
+def test_fewer_gpus_than_tensor_parallelism_spans_in_kubernetes(tmp_path: Path, command: str, codes: list[str]) -> None:
+    text = 'apiVersion: v1\nkind: Pod\n'
+    text += f'spec: {{hostIPC: true, containers: [{{name: a, image: "{IMAGE}", command: [sh, -c, "{command}"], resources: {{limits: {{nvidia.com/gpu: "2"}}}}}}]}}\n'
+    assert _in_file(tmp_path, text) == codes

@@ -59,6 +59,12 @@ def test_a_value_is_refused_once(tmp_path: Path) -> None:
     assert codes(loaded(tmp_path, CHILD + "settings: {max_model_len: {value: 1e6}}\n")[1]) == ["SPC006"]
 
 
+def test_a_wrong_value_says_what_to_do_and_what_its_key_is(tmp_path: Path) -> None:
+    (found,) = loaded(tmp_path, CHILD + "settings: {max_num_seqs: {value: 0, reason: None at all.}}\n")[1]
+    assert found.what == "`settings.max_num_seqs.value`: it must be greater than 0"
+    assert found.fix == "Correct it; `max_num_seqs` is: Sequences decoded at once."
+
+
 def model(**changes: object) -> dict[str, object]:
     layers = ({"kind": "full", "layers": 2, "kv_heads": 2, "head_dim": 64},)
     return {

@@ -93,6 +93,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     _, problems = parsed_changes(["foo=1", "context=1", "serve.context=2", "bar"], specset("nemotron-ada"))
     assert [d.code for d in problems] == ["PLN001", "PLN001", "PLN001"]
     assert "twice" in problems[1].what
+    assert problems[1].why == "Nobody can tell which of the two is meant."
 
 
 def test_a_pasted_secret_is_not_echoed() -> None:

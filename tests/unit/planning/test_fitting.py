@@ -67,6 +67,12 @@ def test_an_unknown_model_is_refused_with_what_is_missing() -> None:
     assert "KV heads" in problems[0].fix
 
 
+def test_an_unknown_repository_is_answered_with_the_command_that_reads_it() -> None:
+    _, problems = fits_of_model(SHIPPED, "Qwen/Qwen3-8B")
+    assert problems[0].fix.startswith("`podwright new model Qwen/Qwen3-8B` ")
+    assert "Did you mean" not in problems[0].fix
+
+
 def test_a_model_without_its_layers_is_refused(tmp_path: Path) -> None:
     """An architecture that tells nothing of its cache is not planned on a guess."""
     folder = tmp_path / "models"

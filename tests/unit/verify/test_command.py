@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.verify.command import rule_of
+from compiler.verify.command import _short, rule_of
 from tests.cli.command import podwright
 from tests.unit.verify.recorded import fake_python, recorded_row
 
@@ -133,3 +133,8 @@ def test_what_cannot_be_asked_says_what_is_missing(tmp_path: Path, profile: str,
 def test_two_sources_of_a_config_are_wrong_usage(tmp_path: Path) -> None:
     assert podwright("verify", "nemotron-ada", "--config", tmp_path, "--config-from", "hub").code == 2
     assert podwright("verify", "no-such-profile").code == 1
+
+
+@pytest.mark.parametrize("value, text", [(6_841_906.4, "6,841,906"), (6_841_906, "6,841,906"), (17.583, "17.583"), (0.85, "0.85"), (None, "-"), (True, "True")])
+def test_numbers_of_plan_and_engine_are_written_alike(value: object, text: str) -> None:
+    assert _short(value) == text

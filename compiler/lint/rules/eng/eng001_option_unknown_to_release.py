@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Severity
 from compiler.lint.removed_options import REMOVED
 from compiler.lint.rule import Hit, Rule, Subject
-from compiler.lint.snapshots import weight
+from compiler.lint.snapshots import refusal, weight
 from compiler.lint.written import option_place
 
 RULE = Rule(code="ENG001", name="option-unknown-to-release", severity=Severity.ERROR, refusal=True)
@@ -45,4 +45,4 @@ def check(subject: Subject) -> Iterator[Hit]:
                 near = flags.nearest(name)
                 fix = f"did you mean `{near}`?" if near else "remove it, or choose a release that has it"
             what = f"vLLM {flags.release} has no option `{name}`"
-            yield Hit(option_place(subject, name), what, "the engine refuses its whole command line and never starts", fix, weight(subject), on_key=True)
+            yield Hit(option_place(subject, name), what, refusal(subject), fix, weight(subject), on_key=True)

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Edit, Place, Severity
 from compiler.lint.removed_options import REMOVED, RENAMED
 from compiler.lint.rule import Hit, Rule, Subject
-from compiler.lint.snapshots import weight
+from compiler.lint.snapshots import refusal, weight
 from compiler.lint.written import option_place
 
 RULE = Rule(code="ENG002", name="option-removed", severity=Severity.ERROR, traps=("partial-prefills-no-gain",), refusal=True)
@@ -38,9 +38,8 @@ def check(subject: Subject) -> Iterator[Hit]:
     for setting in subject.plan.engine.settings:
         if flags.find(setting.name) is None and setting.name in REMOVED:
             what = f"`{setting.name}` was removed; vLLM {flags.release} does not know it"
-            why = "the engine refuses its whole command line and never starts"
             place = option_place(subject, setting.name)
-            yield Hit(place, what, why, REMOVED[setting.name], weight(subject), on_key=True, edit=_edit(place, setting.name))
+            yield Hit(place, what, refusal(subject), REMOVED[setting.name], weight(subject), on_key=True, edit=_edit(place, setting.name))
 
 
 def _edit(place: Place, name: str) -> Edit | None:
