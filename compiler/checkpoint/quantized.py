@@ -17,7 +17,8 @@ from compiler.diagnostics import Diagnostic, Severity
 class Quantized:
     """What the config says of its quantization.
 
-    `bits` is of one weight, `ignored` are the modules left as they were, `unsaid` is what a person must settle.
+    `bits` is of one weight, `block` are the rows and columns that share a scale, `ignored` are the modules left as they were, `unsaid` is
+    what a person must settle.
     """
 
     scheme: str = "none"
@@ -26,6 +27,7 @@ class Quantized:
     minimum: str = "8.0"
     bits: int = 16
     kv_cache_scheme: str | None = None
+    block: tuple[int, ...] = ()
     ignored: tuple[str, ...] = ()
     unsaid: tuple[str, ...] = ()
 
@@ -99,7 +101,13 @@ def _of_method(q: Fields) -> Quantized | None:
 
 
 def _fp8(q: Fields) -> Quantized:
-    return Quantized("fp8", "W8A8", q.text("quant_method"), _MINIMUM["fp8"], 8)
+    return Quantized("fp8", "W8A8", q.text("quant_method"), _MINIMUM["fp8"], 8, block=_block(q, "weight_block_size"))
+
+
+def _block(q: Fields, key: str) -> tuple[int, ...]:
+    """Rows and columns that share a scale; empty where the config names none, or no pair."""
+    found = tuple(int(n) for n in q.items(key, int) or () if n > 0)
+    return found if len(found) == 2 else ()
 
 
 def _modelopt(q: Fields) -> Quantized | None:
@@ -158,7 +166,8 @@ def _group(group: Fields) -> Quantized | None:
         return None
     if kind == "float":
         scheme = "fp8" if bits == 8 else "mxfp4" if weights.whole("group_size") == 32 else "nvfp4"
-        return Quantized(scheme, label, "compressed-tensors", _MINIMUM[scheme], bits)
+        block = _block(weights, "block_structure") if scheme == "fp8" and weights.text("strategy") == "block" else ()
+        return Quantized(scheme, label, "compressed-tensors", _MINIMUM[scheme], bits, block=block)
     if bits == 8:
         return Quantized("int8", label, "compressed-tensors", _MINIMUM["int8"], 8)
     symmetric = weights.flag("symmetric")

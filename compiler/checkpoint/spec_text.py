@@ -89,7 +89,7 @@ def _quantization(facts: CheckpointFacts) -> str:
         if q.ignored
         else "Formats and bytes by part are counted from the weight headers."
     )
-    return text + _lines({"kv_cache_scheme": q.kv_cache_scheme, "mtp_in_ignore_list": facts.mtp_ignored, "note": note})
+    return text + _lines({"block": list(q.block) or None, "kv_cache_scheme": q.kv_cache_scheme, "mtp_in_ignore_list": facts.mtp_ignored, "note": note})
 
 
 def _kernels(facts: CheckpointFacts) -> list[dict[str, str]]:

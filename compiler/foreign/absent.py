@@ -10,6 +10,7 @@ from compiler.foreign.launch import Launch
 from compiler.foreign.named import family_named
 from compiler.foreign.options import Arguments, Option
 from compiler.lint.rules.qnt.qnt019_forced_method_unlike_checkpoint import FAMILIES
+from compiler.lint.rules.qnt.qnt021_block_scales_without_kernel import OFF, SWITCH
 
 OMNI = "--omni"
 _OFFICIAL = re.compile(r"(?:docker\.io/)?vllm/vllm-openai\b")
@@ -19,6 +20,8 @@ _FP8_NAME = re.compile(r"(?:^|[-_/])(?:nv)?fp[48](?:$|[-_])", re.IGNORECASE)
 _FOUR_BITS = re.compile(r"(?:^|[-_])(awq|gptq)(?:$|[-_])", re.IGNORECASE)
 _IN_FAMILIES = frozenset().union(*FAMILIES)
 _NO_HALF = frozenset({"gemma_2", "gemma_3"})
+# Publishers' own FP8 releases with a scale for each block; Qwen from 3.5 on is left out, since the engine leaves DeepGEMM aside for it.
+_BLOCKS = re.compile(r"qwen/qwen3(?!\.\d)\S*-fp8$|deepseek-ai/deepseek-(?:v3|r1)(?!\S*distill)|minimaxai/minimax-m2|\S+-fp8-block$", re.IGNORECASE)
 
 
 def is_omni(launch: Launch) -> bool:
@@ -26,8 +29,13 @@ def is_omni(launch: Launch) -> bool:
     return any(word.text == OMNI for word in launch.words)
 
 
-def absent_findings(launch: Launch, read: Arguments, *, model_known: bool) -> Iterator[Diagnostic]:
-    """Findings about packages, and where no spec describes the model about what its name says of the weights."""
+def absent_findings(
+    launch: Launch, read: Arguments, *, model_known: bool, capability: str | None = None, release: str = ""
+) -> Iterator[Diagnostic]:
+    """Findings about packages, and where no spec describes the model about what its name says of the weights.
+
+    `capability` is the card's, None where nobody named one; `release` the engine's.
+    """
     severity = Severity.ERROR if launch.image is not None and _OFFICIAL.match(launch.image.text) else Severity.WARNING
     drafts = read.options.get("speculative_config")
     if drafts is not None and isinstance(drafts.value, dict) and drafts.value.get("method") == "suffix":
@@ -41,6 +49,13 @@ def absent_findings(launch: Launch, read: Arguments, *, model_known: bool) -> It
         yield launch.source.finding("CMD018", severity, "--omni belongs to the package vllm-omni", why, fix, word.span)
     if read.model is not None and not read.model.unknown and not model_known:
         yield from _named_format(launch, read.model.text, read.options)
+        off = launch.env.get(SWITCH)
+        without = (capability or "").startswith("12.") and release.startswith("0.27.") and (off is None or off.text not in OFF)
+        if without and _BLOCKS.match(read.model.text):
+            what = f"by its name `{read.model.text}` has a scale for each block of weights, and DeepGEMM of {release} no kernel for {capability}"
+            why = "The engine chooses it all the same, and dies with `Unknown SF transformation` while it loads."
+            fix = f"Set {SWITCH}=0, or take a release from 0.33 on."
+            yield launch.source.finding("CMD019", Severity.WARNING, what, why, fix, read.model.span)
 
 
 def _named_format(launch: Launch, model: str, options: dict[str, Option]) -> Iterator[Diagnostic]:

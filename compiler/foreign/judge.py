@@ -69,7 +69,10 @@ def judged(described: Described) -> Judged:
     """Runs the rules over a launch."""
     subject = _subject(described)
     launch, read = described.launch, described.arguments
-    found = [*described.problems, *absent_findings(launch, read, model_known=described.model is not None)]
+    card = described.specs.hardware.gpu.compute_capability if described.hardware is not None else None
+    release = described.release.engine.release
+    absent = absent_findings(launch, read, model_known=described.model is not None, capability=card, release=release)
+    found = [*described.problems, *absent]
     silenced = {"ENG001"} if is_omni(launch) else set()
     unjudged: dict[str, list[str]] = {}
     looked = 0

@@ -96,6 +96,7 @@ REACH: Mapping[str, Reach] = {
     "QNT018": Reach(_033),
     "QNT019": Reach(_033),
     "QNT020": Reach(_033),
+    "QNT021": Reach(_027, since=(0, 27), until=(0, 33), lowest=120, highest=129),
     "SPD003": Reach(_033),
     "SPD004": Reach(_027),
     "SPD005": Reach(_033),

@@ -201,6 +201,7 @@ FILES = (
     "qnt/qnt018_number_type_refused",
     "qnt/qnt019_forced_method_unlike_checkpoint",
     "qnt/qnt020_adapters_beside_expert_kernels",
+    "qnt/qnt021_block_scales_without_kernel",
     "sec/sec001_endpoint_without_key",
     "sec/sec002_secret_in_clear",
     "sec/sec003_reserved_variable",

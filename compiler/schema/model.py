@@ -74,6 +74,7 @@ class Quantization(Spec):
     activations: Literal["W4A16", "W4A8", "W4A4", "W8A8", "W8A16", "W16A16"] = Field(description="Bits of weights and activations that the checkpoint was made for.")
     method: Text | None = Field(None, description="The engine's quantization method, as in the checkpoint's config.")
     min_compute_capability: ComputeCapability = Field(description="Lowest compute capability with a kernel for it.")
+    block: tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]] | None = Field(None, description="Rows and columns of weights that share one scale, as `weight_block_size` in the checkpoint's config; null for scales of another shape.")
     kernels: tuple[KernelChoice, ...] = Field((), description="Kernel on each compute capability, lowest first.")
     parts: tuple[QuantizedPart, ...] = Field((), description="Per part: stored format and bytes read for each token.")
     kv_cache_scheme: Literal["fp8", "nvfp4"] | None = Field(None, description="KV cache type that the checkpoint's config imposes when the engine's setting is `auto`.")

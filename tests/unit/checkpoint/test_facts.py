@@ -112,6 +112,19 @@ def test_float32_files_load_as_the_config_says(tmp_path: Path) -> None:
     assert facts.parts.total == pytest.approx(2 * facts.network.parameters, rel=0.01)
 
 
+@pytest.mark.parametrize(("method", "block"), [
+    ({"quant_method": "fp8", "weight_block_size": [128, 128]}, [128, 128]),
+    ({"quant_method": "fp8"}, None),
+    ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}, "input_activations": {"num_bits": 8}}}}, [128, 128]),
+    ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}, "input_activations": {"num_bits": 8}}}}, None),
+])  # fmt: skip
+def test_the_block_that_shares_a_scale(tmp_path: Path, method: dict[str, Any], block: list[int] | None) -> None:
+    config = small(quantization_config=method)
+    facts, problems = read(write_checkpoint(tmp_path, config, dense(config, "fp8")))
+    assert problems == [] and facts is not None
+    assert spec(facts)["quantization"].get("block") == block
+
+
 def mtp_shape() -> dict[str, Any]:
     config = json.loads(json.dumps(shape("Qwen3.5-35B-A3B")))
     config["quantization_config"] = {

@@ -86,5 +86,18 @@ def test_and_nothing_more(command: str, hardware: str | None) -> None:
     assert _all(f"vllm serve ORG/M {command}", hardware) == {}
 
 
+@pytest.mark.parametrize("command, hardware, says", [
+    ("vllm serve Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", "rtx-5090", True),
+    ("vllm serve RedHatAI/M-FP8-block", "rtx-pro-6000", True),
+    ("VLLM_USE_DEEP_GEMM=0 vllm serve MiniMaxAI/MiniMax-M2.7", "rtx-pro-6000", False),
+    ("vllm serve Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", "l40s", False),
+    ("vllm serve Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", None, False),
+    ("vllm serve Qwen/Qwen3.5-9B-FP8", "rtx-5090", False),
+    ("vllm serve deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "rtx-5090", False),
+])  # fmt: skip
+def test_block_scales_on_a_card_without_their_kernel(command: str, hardware: str | None, says: bool) -> None:
+    assert ("CMD019" in _all(command, hardware)) is says
+
+
 def test_one_dash_for_two() -> None:
     assert _all("vllm serve ORG/M -language-model-only") == {"CMD006": Severity.ERROR}
