@@ -274,8 +274,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(Exit.FAILED)
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        print(f"podwright: {error.strerror or error}{where}\n  why: the machine refused it; bundles on disk are as they were.\n  fix: free space, change permissions, or choose another folder (--out, --specs).", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"podwright: {where}{error.strerror or error}\n  why: the machine refused it; bundles on disk are as they were.\n  fix: free space, change permissions, or choose another folder (--out, --specs).", file=sys.stderr)
         sys.exit(Exit.FAILED)
 
 

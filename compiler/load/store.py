@@ -311,6 +311,8 @@ def _chain(store: SpecStore, name: str) -> tuple[list[str], list[Diagnostic]]:
 def missing_reference(store: SpecStore, kind: str, name: str, place: Place) -> Diagnostic:
     """The finding for a name that no spec has, with the nearest that exists."""
     fix = f"Rename {name}.yml to {name}.yaml." if store.exists(logical(kind, name).removesuffix("yaml") + "yml") else _near(name, store.names(kind))
+    if kind == "profile" and len(store.roots) == 1:  # Only the shipped ones are looked at, and people forget to name their own.
+        fix += " A profile of your own is found with --specs FOLDER (make: SPECS=FOLDER)."
     return _finding("SPC020", f"no {kind} spec `{shown(name)}`", place, "The profile cannot be resolved without it.", fix)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from compiler.planning.solving import Candidate, Solution
 from compiler.render.report import interval_text
 from compiler.units import grouped
 
+_NARROW = 120  # Columns of a terminal below which words of eight columns break.
 _WIDE = 180  # Columns where nobody sees a terminal: a file, a pipe.
 _SHOWN = 12  # Candidates that are printed; --json has them all.
 
@@ -66,7 +68,14 @@ def print_fits(model: str, fits: Sequence[Fit]) -> None:
     """One line for each hardware, those that fit first."""
     rows = [_fit_row(fit) for fit in fits]
     print(printable(f"{model}: fits {sum(fit.fits for fit in fits)} of {len(fits)} hardware specs"))
-    _table(("hardware", "GPUs", "engine", "settings", "context", "full windows", "USD/h", "why not"), rows, set())
+    header = ("hardware", "GPUs", "engine", "settings", "context", "full windows", "USD/h", "why not")
+    kept = [i for i, name in enumerate(header) if not _is_narrow() or name not in ("GPUs", "engine")]
+    _table([header[i] for i in kept], [[row[i] for i in kept] for row in rows], set())
+
+
+def _is_narrow() -> bool:
+    """True in a terminal too narrow for every column; the hardware's name tells the cards, and --json has all."""
+    return sys.stdout.isatty() and shutil.get_terminal_size().columns < _NARROW
 
 
 def _fit_row(fit: Fit) -> tuple[str, ...]:

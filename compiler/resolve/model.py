@@ -25,7 +25,7 @@ def resolve_model(specs: SpecSet, window: int, factor: float | None) -> ModelPla
         slug=specs.profile.model or "", repo=checkpoint.repo or model_path(specs), revision=revision_of(specs), architecture=m.architecture.name, family=m.architecture.family,
         served_names=tuple(dict.fromkeys(names)), gated=checkpoint.gated, reasoning=m.architecture.reasoning, multimodal=m.architecture.multimodal,
         generated=checkpoint.generated, folder=checkpoint.folder, disk_bytes=_disk(specs), weights_bytes=m.weights.loaded, bytes_read_per_token=read or None, native_context=m.context.native,
-        yarn_factor=factor, quantization=f"{m.quantization.scheme} {m.quantization.activations}", kernel=kernel(specs), tokenizer=_tokenizer(specs),
+        yarn_factor=factor, quantization=_formats(m.quantization.scheme, m.quantization.activations), kernel=kernel(specs), tokenizer=_tokenizer(specs),
         config_patches=tuple(ConfigPatch(p.file, p.key_path, p.append, p.reason) for p in m.list_patches if p.only_with == "always" or uses_mtp),
         script_patches=tuple(ScriptPatch(p.file, p.repo, p.sha256, p.reason, p.releases, dict(p.expects)) for p in m.engine_patches), chat_template_kwargs=dict(m.chat_template_kwargs),
     )  # fmt: skip
@@ -65,3 +65,8 @@ def _tokenizer(specs: SpecSet) -> HubFile | None:
         return None
     locked = specs.lock.repos.get(tokenizer.repo)
     return HubFile(tokenizer.repo, tokenizer.revision or (locked.revision if locked else None), tokenizer.reason)
+
+
+def _formats(scheme: str, activations: str) -> str:
+    """The quantization in words: its scheme and the bits of weights and activations."""
+    return f"not quantized, {activations}" if scheme == "none" else f"{scheme} {activations}"

@@ -166,7 +166,8 @@ def test_what_the_machine_refuses_is_4(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(artifact, "_write_file", refuse)
     ended = podwright("build", "tiny-cpu", "--out", tmp_path)
     assert ended.code == Exit.FAILED
-    assert ended.err.startswith(f"podwright: {error.strerror}")
+    where = f"{error.filename}: " if error.filename else ""
+    assert ended.err.startswith(f"podwright: {where}{error.strerror}")
     assert "fix: " in ended.err
     assert contents(tmp_path) == before
     assert [p.name for p in tmp_path.iterdir()] == ["tiny-cpu"]
@@ -410,3 +411,20 @@ def test_a_file_where_a_folder_belongs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ended = podwright("init", tmp_path / "file")
     assert (ended.code, "is a file" in ended.err) == (Exit.USAGE, True)
+
+
+def test_a_profile_that_is_not_shipped_reminds_of_the_own_folder(tmp_path: Path) -> None:
+    hint = "A profile of your own is found with --specs FOLDER (make: SPECS=FOLDER)."
+    assert hint in podwright("build", "mine", "--out", tmp_path).err
+    assert hint not in podwright("build", "other", "--specs", specs(tmp_path, mine=CHILD), "--out", tmp_path).err
+
+
+def test_a_folder_that_cannot_be_made_is_named_first(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = podwright("build", "tiny-cpu", "--out", tmp_path / "file")
+    assert ended.code == Exit.FAILED
+    assert f"podwright: {tmp_path / 'file'}" in ended.err
+
+
+def test_a_model_without_quantization_is_called_so() -> None:
+    assert "/opt/podwright/model, not quantized, W16A16, served as tiny" in podwright("plan", "tiny-cpu").out

@@ -12,7 +12,7 @@ from compiler.schema.flags import FlagTable
 from tests.support import SPECS
 
 SNAPSHOT = {
-    "format": 1, "release": "1.2.3", "configs": {"Cfg": {"fields": ["a", "b"]}},
+    "format": 1, "release": "1.2.3", "configs": {"Cfg": {"fields": {"a": {"type": "int"}, "b": {"type": "str"}}}},
     "registries": {"names": ["x", "y"], "quantization_min_capability": {"fp8": 89}},
     "flags": {
         "help": {"dest": "help", "kind": "help", "options": ["-h"]},

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 from compiler.load import SpecStore
+from compiler.plan.memory import Interval
 from compiler.planning.fitting import Fit, fits_of_model
+from compiler.planning.printing import print_fits
 from tests.support import SPECS
 from tests.unit.planning.test_changes import SHIPPED, after
 
@@ -84,3 +87,17 @@ def test_a_model_without_its_layers_is_refused(tmp_path: Path) -> None:
     rows, problems = fits_of_model(SpecStore([tmp_path, SPECS]), "bare")
     assert not rows
     assert any("measured_kv" in d.what for d in problems)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns, shown", [(80, False), (119, False), (120, True), (200, True)])
+def test_a_narrow_terminal_gets_fewer_columns(monkeypatch: pytest.MonkeyPatch, columns: int, shown: bool) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout", out := _Terminal())
+    row = Fit("rtx-4090", "1 x GeForce RTX 4090", "vllm-0.27.1", None, (), 20_560, Interval(1.0, 1.61, 1.89), None, None, "")
+    print_fits("m", [row])
+    assert ("GPUs" in out.getvalue(), "rtx-4090" in out.getvalue(), "20,560" in out.getvalue()) == (shown, True, True)
