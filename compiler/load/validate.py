@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from compiler.diagnostics import Diagnostic, Place, Route, Severity, dotted
 from compiler.load.yaml_text import shown
+from compiler.schema import ProfileSpec
 from compiler.schema.base import Choice, Spec
 
 _PLAIN = {
@@ -26,6 +27,7 @@ _PLAIN = {
     "model_type": "a mapping of keys to values belongs here",
 }
 """What the library says in the words of Python, in the words of YAML."""
+_TYPING_SLIP = 0.85  # From this likeness on a key is another one mistyped.
 MOST_FINDINGS = 100  # Of one file: a wrong file has thousands, and nobody reads them.
 
 
@@ -57,6 +59,8 @@ def _unknown_key(kind: type[Spec], path: str, route: Route) -> Diagnostic:
     known = sorted({name for model in _models_at(kind, route[:-1]) for name in model.model_fields})
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     fix = f"Did you mean `{close[0]}`?" if close else f"Known keys here: {', '.join(known) or 'none'}."
+    if kind is ProfileSpec and route[:-1] == ("settings",) and not difflib.get_close_matches(key, known, n=1, cutoff=_TYPING_SLIP):
+        fix += " Any other option of the engine stands under `engine_args:`."
     what = f"unknown key `{shown(key)}`" + (f" in `{shown(dotted(route[:-1]), 120)}`" if len(route) > 1 else "")
     return Diagnostic("SPC011", Severity.ERROR, what, "A key that is not read would change nothing, silently.", fix, Place(path, route), on_key=True)
 

@@ -65,6 +65,16 @@ def test_a_wrong_value_says_what_to_do_and_what_its_key_is(tmp_path: Path) -> No
     assert found.fix == "Correct it; `max_num_seqs` is: Sequences decoded at once."
 
 
+def test_an_option_that_is_no_setting_is_sent_to_the_engine_s_arguments(tmp_path: Path) -> None:
+    (found,) = loaded(tmp_path, CHILD + "settings: {swap_space: 4}\n")[1]
+    assert found.fix.startswith("Known keys here: async_scheduling, ")
+    assert found.fix.endswith(" Any other option of the engine stands under `engine_args:`.")
+    (near,) = loaded(tmp_path, CHILD + "settings: {enable_chunked_prefill: true}\n")[1]
+    assert near.fix == "Did you mean `enable_expert_parallel`? Any other option of the engine stands under `engine_args:`."
+    (typed,) = loaded(tmp_path, CHILD + "settings: {max_num_seq: 4}\n")[1]
+    assert typed.fix == "Did you mean `max_num_seqs`?"
+
+
 def model(**changes: object) -> dict[str, object]:
     layers = ({"kind": "full", "layers": 2, "kv_heads": 2, "head_dim": 64},)
     return {
