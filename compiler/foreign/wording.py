@@ -45,6 +45,8 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple((re.compile(pattern), 
     (r"speculation\.draft\.repo", "model in speculative_config"),
     (r"speculation\.tokens", "num_speculative_tokens"),
     (r"(?:set speculation\.method to off|turn speculation off)", "remove speculative_config"),
+    (r", with this as its reason", ""),
+    (r"and the profile does not show it", "and the command does not show it"),
     (r"num_speculative_tokens to", "its num_speculative_tokens to"),
 ))  # fmt: skip
 

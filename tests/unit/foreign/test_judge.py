@@ -188,3 +188,10 @@ def test_an_unknown_release_is_not_said_to_refuse() -> None:
         assert found[code].why.endswith("whether 0.8.5 does is not known here")
     (exact,) = _judged("docker run --gpus all vllm/vllm-openai:v0.27.1 --model ORG/M --nothing").diagnostics
     assert exact.why == "the engine refuses its whole command line and never starts"
+
+
+def test_growth_beside_the_share_asks_for_a_smaller_share_and_not_for_a_window_that_fits() -> None:
+    model = "cyankiwi/Qwen3-Coder-30B-A3B-Instruct-AWQ-4bit"
+    (found,) = (d for d in _judged(f"vllm serve {model} --max-model-len 16384 --gpu-memory-utilization 0.92", "rtx-4090").diagnostics if d.code == "MEM002")
+    assert found.fix == "set --gpu-memory-utilization to 0.91 or less; the window is not what is short"
+    assert found.what.startswith("it may not fit: the process grows ")

@@ -38,6 +38,7 @@ def _findings(case: dict[str, Any]) -> tuple[Diagnostic, ...]:
 
 @pytest.mark.parametrize(("said", "asked"), [
     ("set max_num_seqs to 64 or less", "set --max-num-seqs to 64 or less"),
+    ("write `kv_cache_dtype: fp8`, with this as its reason", "write `--kv-cache-dtype fp8`"),
     ("lower settings.max_num_seqs", "lower --max-num-seqs"),
     ("did you mean `max_num_batched_tokens`?", "did you mean `--max-num-batched-tokens`?"),
     ("`kv_cache_dtype: fp8_e4m4` is not a choice", "`--kv-cache-dtype fp8_e4m4` is not a choice"),

@@ -43,5 +43,5 @@ def check(subject: Subject) -> Iterator[Hit]:
             subject.setting_place("kv_cache_dtype"),
             f"the checkpoint's config turns the KV cache into {scheme}",
             "capacity and attention kernels follow from it, and the profile does not show it",
-            f"write kv_cache_dtype: {scheme} with this as its reason" if nobody_serves(subject) is None else "write a type that can be read here",
+            f"write `kv_cache_dtype: {scheme}`, with this as its reason" if nobody_serves(subject) is None else "write a type that can be read here",
         )

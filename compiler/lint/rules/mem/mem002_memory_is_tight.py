@@ -25,10 +25,12 @@ H200 start-ups of 2026-11-29 (`h200-dense-bf16` against `h200-dense-bf16-warm`);
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from compiler.diagnostics import Severity
 from compiler.lint.rule import Hit, Rule, Subject
+from compiler.plan.memory import MemoryPlan
 
 RULE = Rule(code="MEM002", name="memory-is-tight", severity=Severity.WARNING, traps=("ctx-1m-one-card", "graph-estimate-charged"))
 
@@ -39,11 +41,25 @@ def check(subject: Subject) -> Iterator[Hit]:
     reasons = [reason for reason in memory.reasons if not reason.startswith("max_num_seqs")]
     if memory.verdict != "tight" or not reasons:
         return
-    safe = memory.longest_context_safe
+    safe, why = memory.longest_context_safe, "the same profile can start on one host and be refused on the next"
+    if safe >= memory.max_model_len:  # The window surely fits; what grows beside the cache does not.
+        fixed = subject.setting("kv_cache_memory_bytes") is not None
+        name = "kv_cache_memory_bytes" if fixed else "gpu_memory_utilization"
+        yield Hit(subject.setting_place(name), "it may not fit: " + " ".join(reasons), why, _lower(name, memory))
+        return
     shorter = f"stay at or below {safe:,} tokens, which fit at the low estimate, or " if safe > 0 else "no window fits at the low estimate: "
     yield Hit(
         subject.setting_place("max_model_len"),
         "it may not fit: " + " ".join(reasons),
-        "the same profile can start on one host and be refused on the next",
+        why,
         shorter + "lower what takes the memory",
     )
+
+
+def _lower(name: str, memory: MemoryPlan) -> str:
+    """To leave the card more beside the share, with the share where the plan tells it."""
+    free = memory.parts[-1].gib
+    if name != "gpu_memory_utilization" or free >= 0:
+        return f"lower {name}; the window is not what is short"
+    most = math.floor(100 * (memory.utilization + free / memory.total_gib)) / 100
+    return f"set gpu_memory_utilization to {most:.2f} or less; the window is not what is short"
