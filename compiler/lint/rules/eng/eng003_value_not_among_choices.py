@@ -32,6 +32,12 @@ from compiler.lint.written import is_none_or, option_place
 
 RULE = Rule(code="ENG003", name="value-not-among-choices", severity=Severity.ERROR, refusal=True)
 
+# Enumerations of 0.26.0, 0.27.1 and 0.33.0 whose names the snapshots do not list; the engine sees no case in them.
+COMPILATION = {
+    "cudagraph_mode": ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"),
+    "mode": ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE", "0", "1", "2", "3"),
+}
+
 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for each value that the parser does not list."""
@@ -49,6 +55,11 @@ def check(subject: Subject) -> Iterator[Hit]:
             value, is_method = given.get(key), (setting.name, key) == ("speculative_config", "method")
             if isinstance(value, str) and value not in choices and not is_method:
                 yield _hit(subject, setting.name, f"{setting.name}.{key}", value, choices)
+    given = mapping(subject, "compilation_config")
+    for key, choices in COMPILATION.items():
+        value = str(given.get(key, "none")).upper()
+        if value not in choices:
+            yield _hit(subject, "compilation_config", f"compilation_config.{key}", value, choices)
 
 
 def _hit(subject: Subject, option: str, name: str, value: str, choices: tuple[str, ...]) -> Hit:

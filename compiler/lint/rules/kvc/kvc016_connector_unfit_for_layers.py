@@ -63,10 +63,10 @@ def check(subject: Subject) -> Iterator[Hit]:
 
 
 def _unfit(subject: Subject, place: Place, name: str, fix: str, severity: Severity | None) -> Iterator[Hit]:
-    if is_hybrid(subject):
-        yield Hit(place, f"{name} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix, severity)
     if subject.setting("disable_hybrid_kv_cache_manager") is False:
         yield Hit(place, f"{name} with the hybrid cache manager forced on", "the connector refuses it", fix, severity)
+    if is_hybrid(subject):
+        yield Hit(place, f"{name} with a hybrid model", "its state layers cannot share one cache type, and the engine exits", fix, severity)
     if layer_kinds(subject) & {"sliding", "chunked"}:
         why = "the hybrid manager is turned off, and window layers then cost as much as full ones"
         yield Hit(place, f"{name} with sliding-window layers", why, fix, severity=Severity.WARNING)

@@ -34,6 +34,9 @@ RULE = Rule(code="SPD014", name="draft-shape-refused", severity=Severity.ERROR, 
 def check(subject: Subject) -> Iterator[Hit]:
     """A hit for the depth, one for the range, and those for the ranks."""
     config = mapping(subject, "speculative_config")
+    if config.get("model") and config.get("method") in ("eagle", "eagle3", "draft_model") and draft_tokens(subject) is None:
+        place, why = option_place(subject, "speculative_config"), "the engine refuses, unless the draft's own config names a depth"
+        yield Hit(place, "a draft model without num_speculative_tokens", why, "write how many tokens to draft", severity=Severity.WARNING)
     low, high = config.get("prompt_lookup_min"), config.get("prompt_lookup_max")
     if isinstance(low, int) and isinstance(high, int) and low > high:
         what, place = f"n-grams of at least {low} and at most {high} tokens", option_place(subject, "speculative_config")
