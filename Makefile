@@ -46,19 +46,19 @@ list: $(VENV)/.runtime ## List the profiles.
 	@$(podwright) list $(options)
 
 plan: $(VENV)/.runtime ## Show what is decided for PROFILE.
-	@$(podwright) plan $(options) $(PROFILE)
+	@$(podwright) plan $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name; `make list` shows the names))
 
 lint: $(VENV)/.runtime ## Check PROFILE, or all specs.
 	@$(podwright) lint $(options) $(PROFILE)
 
 image: $(VENV)/.runtime ## Build PROFILE's container image with a Docker engine.
-	@$(podwright) image $(options) $(PROFILE)
+	@$(podwright) image $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name; `make list` shows the names))
 
 local: $(VENV)/.runtime ## Serve PROFILE (tiny-cpu) on this machine until Ctrl-C; DOCKER=1 in a container.
 	@$(podwright) local $(options) $(if $(DOCKER),--docker) $(if $(NETWORK),--network $(NETWORK)) $(if $(PORT),--port $(PORT)) $(or $(PROFILE),tiny-cpu)
 
 lock: $(VENV)/.runtime ## Resolve commits, digests and sizes of PROFILE.
-	@$(podwright) lock $(options) $(PROFILE)
+	@$(podwright) lock $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name; `make list` shows the names))
 
 deploy: $(VENV)/.runtime ## Rent a pod for PROFILE and prove that it serves; asks before it spends.
 	@$(podwright) deploy $(options) $(if $(PROFILE),$(PROFILE),$(error say PROFILE=name; `make list` shows the names))

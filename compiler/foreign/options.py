@@ -15,6 +15,8 @@ from compiler.schema.flags import Flag, FlagTable
 
 MODEL_OPTIONS = ("model", "model_tag")
 MAX_PROBLEMS = 100  # Nobody reads more; a file that is no command would give one for each word.
+# What typesetting makes of two hyphens: an en dash, an em dash, a minus, other hyphens, alone or beside a real one.
+_TYPESET = re.compile(r"-?[\u2010-\u2015\u2212]-?(?=[A-Za-z])")
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])")
 # The engine reads a small letter as a power of ten and a capital as one of two.
 _FACTORS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -56,6 +58,9 @@ class _Parser:
             word = words[at]
             if _is_option(word):
                 at += self._option(words, at)
+                continue
+            if _TYPESET.match(word.text):
+                at += self._typeset(words, at)
                 continue
             if self.model is None:
                 self.model = word
@@ -181,6 +186,16 @@ class _Parser:
         self.options[flag.dest] = Option(
             flag.dest, config, value.span, word.span, True, (*(earlier.unknown if earlier else ()), *value.unknown)
         )
+
+    def _typeset(self, words: Sequence[Word], at: int) -> int:
+        """An option whose hyphens a word processor or a web page made into a dash; gives the words that it would take."""
+        text = words[at].text
+        meant = "--" + _TYPESET.sub("", text)
+        what, why = f"`{text[:60]}` begins with a dash that is no hyphen", "The engine takes it for a word of its own, and refuses its whole command line."
+        self._problem("CMD006", Severity.ERROR, what, why, f"Type it anew: `{meant[:60]}`.", words[at].span)
+        flag = self._flag(meant.partition("=")[0])
+        takes = flag is not None and flag.kind not in ("switch", "switch-pair") and "=" not in meant
+        return 1 + (len(self._following(words, at, flag)) if flag is not None and takes else 0)
 
     def _stray(self, word: Word) -> None:
         if word.unknown:

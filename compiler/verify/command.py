@@ -188,9 +188,9 @@ def text_of(judgement: Judgement, plan: Plan) -> str:
     )
     lines = [head + verdict, f"  config: {judgement.config.origin}"]
     if not answer.is_judgement:
-        lines.append(f"  judge: {printable(brief((answer.error or '').strip()))}")
+        lines.append(f"  judge: {printable(brief(' '.join((answer.error or '').split())))}")
     elif not answer.accepted:
-        lines.append(f"  engine: {printable(brief((answer.error or '').strip()))}")
+        lines.append(f"  engine: {printable(brief(' '.join((answer.error or '').split())))}")
         lines.append(
             f"  rule: {judgement.rule} (`podwright explain {judgement.rule}`)"
             if judgement.rule

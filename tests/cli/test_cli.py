@@ -428,3 +428,9 @@ def test_a_folder_that_cannot_be_made_is_named_first(tmp_path: Path) -> None:
 
 def test_a_model_without_quantization_is_called_so() -> None:
     assert "/opt/podwright/model, not quantized, W16A16, served as tiny" in podwright("plan", "tiny-cpu").out
+
+
+@pytest.mark.parametrize("target", ["build", "plan", "lock", "image", "deploy"])
+def test_make_says_that_a_profile_is_missing(target: str) -> None:
+    ended = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, "say PROFILE=name; `make list` shows the names" in ended.stderr) == (2, True)

@@ -74,6 +74,19 @@ def test_problems(text: str, code: str) -> None:
     assert problem.position.line == 1
 
 
+@pytest.mark.parametrize("text", ["M \u2013max-model-len 10", "M -\u2013max-model-len 10", "M \u2014max-model-len 10", "\u2013max-model-len 10 M"])
+def test_a_dash_that_is_no_hyphen(text: str) -> None:
+    read = _arguments(text)
+    assert [(p.code, p.fix) for p in read.problems] == [("CMD006", "Type it anew: `--max-model-len`.")]
+    assert read.model is not None
+    assert read.model.text == "M"
+
+
+def test_a_switch_with_a_dash_that_is_no_hyphen_takes_no_word() -> None:
+    read = _arguments("\u2013enforce-eager M")
+    assert (read.model and read.model.text, len(read.problems)) == ("M", 1)
+
+
 def test_a_file_that_is_no_command_gives_no_endless_list() -> None:
     problems = _arguments("M " + "stray " * 5000).problems
     assert len(problems) == 101

@@ -47,13 +47,13 @@ def fake_python(folder: Path, rows: list[dict[str, Any]], release: str = "0.27.1
     (folder / "no-device" / "libcuda.so.1").touch()
     python = folder / "bin" / "python"
     python.parent.mkdir()
-    lines = "\\n".join(json.dumps(row) for row in rows)
+    lines = "\n".join(json.dumps(row) for row in rows)
     python.write_text(
         f"#!{sys.executable}\nimport os, sys\n"
         f"if sys.argv[1] == '-c':\n    print({release!r}); print('/nowhere/vllm'); sys.exit()\n"
         f"open({str(folder / 'asked.json')!r}, 'w').write(sys.stdin.read())\n"
         f"open({str(folder / 'card.json')!r}, 'w').write(os.environ['PODWRIGHT_CARD'])\n"
-        f"sys.stderr.write('last words\\n')\nprint({lines!r}.replace('\\\\n', chr(10)))\n"
+        f"sys.stderr.write('last words\\n')\nprint({lines!r})\n"
     )
     python.chmod(0o755)
     return python

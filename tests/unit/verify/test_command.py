@@ -46,9 +46,10 @@ def test_a_refusal_is_told_in_the_engines_words_with_our_rule(tmp_path: Path) ->
 
 
 def test_a_refusal_that_no_rule_knows_says_so(tmp_path: Path) -> None:
-    row = {"id": "nemotron-ada", "accepted": False, "stage": "model", "error": "Odd: nobody has seen this", "seconds": 3}
+    row = {"id": "nemotron-ada", "accepted": False, "stage": "model", "error": "Odd:\n  nobody has seen this", "seconds": 3}
     ended = podwright("verify", "nemotron-ada", "--config-from", "facts", "--engine-python", fake_python(tmp_path, [row]))
     assert ended.code == 1 and "none of podwright's rules knows this refusal" in ended.out
+    assert "  engine: Odd: nobody has seen this\n" in ended.out
 
 
 def test_of_several_rules_the_one_that_refuses_already_is_meant() -> None:
