@@ -21,7 +21,9 @@ _FOUR_BITS = re.compile(r"(?:^|[-_])(awq|gptq)(?:$|[-_])", re.IGNORECASE)
 _IN_FAMILIES = frozenset().union(*FAMILIES)
 _NO_HALF = frozenset({"gemma_2", "gemma_3"})
 # Publishers' own FP8 releases with a scale for each block; Qwen from 3.5 on is left out, since the engine leaves DeepGEMM aside for it.
-_BLOCKS = re.compile(r"qwen/qwen3(?!\.\d)\S*-fp8$|deepseek-ai/deepseek-(?:v3|r1)(?!\S*distill)|minimaxai/minimax-m2|\S+-fp8-block$", re.IGNORECASE)
+_BLOCKS = re.compile(
+    r"qwen/qwen3(?!\.\d)\S*-fp8$|deepseek-ai/deepseek-(?:v3|r1)(?!\S*distill)|minimaxai/minimax-m2|\S+-fp8-block$", re.IGNORECASE
+)
 
 
 def is_omni(launch: Launch) -> bool:
@@ -52,7 +54,8 @@ def absent_findings(
         off = launch.env.get(SWITCH)
         without = (capability or "").startswith("12.") and release.startswith("0.27.") and (off is None or off.text not in OFF)
         if without and _BLOCKS.match(read.model.text):
-            what = f"by its name `{read.model.text}` has a scale for each block of weights, and DeepGEMM of {release} no kernel for {capability}"
+            name = read.model.text
+            what = f"by its name `{name}` has a scale for each block of weights, and DeepGEMM of {release} no kernel for {capability}"
             why = "The engine chooses it all the same, and dies with `Unknown SF transformation` while it loads."
             fix = f"Set {SWITCH}=0, or take a release from 0.33 on."
             yield launch.source.finding("CMD019", Severity.WARNING, what, why, fix, read.model.span)
@@ -63,11 +66,14 @@ def _named_format(launch: Launch, model: str, options: dict[str, Option]) -> Ite
     found: list[tuple[str, str, str, str]] = []
     own, forced = _FOUR_BITS.search(model), values.get("quantization", "")
     if own is not None and forced in _IN_FAMILIES and not any({own[1].lower(), forced} <= family for family in FAMILIES):
-        found.append(("quantization", f"the method {forced} for weights that are {own[1].upper()} by the name", "leave --quantization out", "the pair"))
+        what = f"the method {forced} for weights that are {own[1].upper()} by the name `{model}`"
+        found.append(("quantization", what, "Leave --quantization out.", "the pair"))
     if values.get("kv_cache_dtype") == "fp8_e5m2" and _FP8_NAME.search(model) and not _PLAIN_CACHE.match(model):
-        found.append(("kv_cache_dtype", "an fp8_e5m2 cache for weights that are FP8 or FP4 by the name", "take fp8 or auto", "it where the weights bring scales"))
+        what = f"an fp8_e5m2 cache for weights that are FP8 or FP4 by the name `{model}`"
+        found.append(("kv_cache_dtype", what, "Take fp8 or auto.", "it where the weights bring scales"))
     if values.get("dtype") in ("float16", "half") and family_named(model) in _NO_HALF:
-        found.append(("dtype", f"{values['dtype']} for a Gemma of the second or third generation", "take bfloat16", "it: the numbers overflow"))
+        what = f"{values['dtype']} for a Gemma of the second or third generation"
+        found.append(("dtype", what, "Take bfloat16.", "it: the numbers overflow"))
     for name, what, fix, refused in found:
         why = f"The engine refuses {refused}."
-        yield launch.source.finding("CMD019", Severity.WARNING, f"{what} of `{model}`" if name != "dtype" else what, why, fix[0].upper() + fix[1:] + ".", options[name].span)
+        yield launch.source.finding("CMD019", Severity.WARNING, what, why, fix, options[name].span)

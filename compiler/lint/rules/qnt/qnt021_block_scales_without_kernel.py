@@ -19,8 +19,9 @@ The release chooses DeepGEMM for such matrices on 12.x too, and its build of tha
 Never on that release: the engine does not start.
 
 ## Source
-vllm#51758, which saw 0.26.0 serve and 0.27.1 fail; the compiled library of the three releases, which names sm120 in 0.26.0 and 0.33.0
-and not once in 0.27.1; `support_deep_gemm` and `should_auto_disable_deep_gemm` of 0.27.1. When it came back nobody looked.
+vllm#51758, which saw 0.26.0 serve and 0.27.1 fail, and vllm#52732, which names the library's commit; the compiled library of the three
+releases, which names sm120 in 0.26.0 and 0.33.0 and not once in 0.27.1; `support_deep_gemm` and `should_auto_disable_deep_gemm` of
+0.27.1. When it came back nobody looked.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ def check(subject: Subject) -> Iterator[Hit]:
     if model.quantization.block is None or sm(subject) // 10 != 12 or environment(subject, SWITCH) in OFF:
         return
     if not model.architecture.model_type.startswith("qwen3_5"):
+        block, card = " by ".join(map(str, model.quantization.block)), subject.plan.hardware.compute_capability
         yield Hit(
             subject.place("profile", "hardware"),
-            f"scales for blocks of {' by '.join(map(str, model.quantization.block))} weights on compute capability {subject.plan.hardware.compute_capability}",
+            f"scales for blocks of {block} weights on compute capability {card}",
             f"release {subject.plan.engine.release} gives them to DeepGEMM, which has no kernel for this card there, and dies while it loads",
             f'set {SWITCH} to "0", or take a release from 0.33 on',
         )
