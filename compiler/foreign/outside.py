@@ -27,6 +27,7 @@ _GATED = re.compile(r"meta-llama/|google/gemma-(?:\d+b|1\.1|[23](?:\b|n))", re.I
 _TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT")
 # What starts workers on other machines, or joins them: a container's own GPUs are then not all that there are.
 _CLUSTER = re.compile(r"\bray\b|LeaderWorkerSet|multi-node|--nnodes|--headless", re.IGNORECASE)
+_KEY_OPTIONS, _NO_KEYS = ("--api-key", "--api_key"), ("EMPTY", "NONE", "DUMMY", "TOKEN-ABC123")
 _OFFICIAL = re.compile(r"(?:docker\.io/)?vllm/vllm-openai\b")
 
 
@@ -82,6 +83,7 @@ def outside_findings(launch: Launch, model: Word | None, ranks: int, release: st
         fix = "Take the safetensors checkpoint (AWQ, GPTQ or FP8 for a like size), or an image with the plugin."
         yield launch.source.finding("CMD014", severity, f"`{model.text}` is a GGUF file", why, fix, model.span)
     yield from _token(launch, model)
+    yield from _key(launch)
 
 
 def too_few_gpus(launch: Launch, size: int, backend: str) -> Iterator[Diagnostic]:
@@ -106,6 +108,17 @@ def _token(launch: Launch, model: Word | None) -> Iterator[Diagnostic]:
     why = "The Hub refuses the download, and to look up a repository whose weights are on the disk, too."
     fix = "Accept the licence, and give HF_TOKEN from a secret; or serve a folder, with HF_HUB_OFFLINE=1."
     yield launch.source.finding("CMD015", severity, what, why, fix, model.span)
+
+
+def _key(launch: Launch) -> Iterator[Diagnostic]:
+    """A key that stands in the command itself, where no variable or secret brings it."""
+    for before, word in zip(("", *(w.text for w in launch.words)), launch.words, strict=False):
+        option, _, value = word.text.partition("=")
+        given = value if option in _KEY_OPTIONS else word.text if before in _KEY_OPTIONS else ""
+        if given and not word.unknown and given.upper() not in _NO_KEYS:
+            why = "Whoever may list processes, read the file or its history has the key."
+            fix = "Set VLLM_API_KEY from a secret (Compose: env_file; Kubernetes: secretKeyRef) and leave the option out."
+            yield launch.source.finding("CMD020", Severity.INFO, "the endpoint's key stands in clear in the command", why, fix, word.span)
 
 
 def _enough(ranks: int) -> int:

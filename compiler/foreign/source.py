@@ -11,6 +11,8 @@ from compiler.diagnostics import Diagnostic, Place, Position, Severity
 from compiler.secrets import find_secrets
 
 _LINE = re.compile(r"[^\n]*")
+# The value of the engine's own key option has no shape of its own; a variable in its place is no secret.
+_KEY_VALUE = re.compile(r"""--api[-_]key(?:=|(?:["',\s]|-\s)+)(?P<secret>[^\s"'$`{,]{4,})""")
 MASK = "•"  # What is shown in place of each character of a secret.
 
 
@@ -93,8 +95,9 @@ class Source:
 @functools.lru_cache(maxsize=8)  # Each position in a file asks for the same text.
 def hidden(text: str) -> str:
     """The text with each secret in it made unreadable; it keeps its length and its lines, so that places stay right."""
-    for found in find_secrets(text):
-        text = text[: found.start] + re.sub(r"[^\n]", MASK, text[found.start : found.end]) + text[found.end :]
+    spans = [(found.start, found.end) for found in find_secrets(text)] + [match.span("secret") for match in _KEY_VALUE.finditer(text)]
+    for start, end in spans:
+        text = text[:start] + re.sub(r"[^\n]", MASK, text[start:end]) + text[end:]
     return text
 
 

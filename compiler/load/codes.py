@@ -40,6 +40,7 @@ CODES: dict[str, tuple[str, str]] = {
     "CMD017": ("A container that is given fewer GPUs than tensor parallelism spans, and nothing in the file that joins other machines' GPUs.", "Give it as many GPUs, or set --tensor-parallel-size to what it has."),
     "CMD018": ("A package that neither the release nor its image has: arctic-inference for drafts by suffixes, vllm-omni for `--omni`. An error in the engine's own image, else a warning.", "Install it beside the engine, or do without."),
     "CMD019": ("A method, a cache type or a number type that the model's name denies, where no spec describes the model.", "The message says what goes with such weights."),
+    "CMD020": ("The endpoint's key stands in clear in a command: an information.", "Give VLLM_API_KEY from a secret, and leave the option out."),
     "CKP001": ("A JSON file of a checkpoint cannot be read: missing, not JSON, NaN or an infinity in it, or not an object.", "Download it again; the message says the line."),
     "CKP002": ("A checkpoint's config lacks a key that a plan needs.", "The message names a key that looks like a new name of it; else write the spec by hand."),
     "CKP003": ("A value in a checkpoint's config is no number that can be, or contradicts another.", "Get the file from its publisher again."),

@@ -15,6 +15,8 @@ import pytest
 from tests.cli.command import environment, process
 from tests.support import ROOT
 
+pytestmark = pytest.mark.living
+
 SAMPLE = ("nemotron-ada", "ornith-qwen38-swap", "swift-2x4090", "tiny-cpu")
 BUILD = "from compiler.cli import main; main()"
 

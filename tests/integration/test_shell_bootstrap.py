@@ -13,6 +13,8 @@ from compiler.plan.core import DesktopPlan, EnvVar, NetworkPlan, Package, Plan, 
 from tests.unit.render.fake_pod import FakePod
 from tests.unit.render.plans import MANIFEST, cpu_plan, example_engine, example_image, example_plan
 
+pytestmark = pytest.mark.living
+
 
 def _free_port() -> int:
     with socket.socket() as probe:

@@ -9,12 +9,13 @@ import pytest
 from compiler.diagnostics import Severity
 from compiler.foreign.outside import DEFAULT_SHARED, MIB, size_of
 from compiler.foreign.reading import read_command, read_file
+from compiler.foreign.source import hidden
 from compiler.foreign.specs import described
 from compiler.load import SpecStore
 from tests.support import SPECS
 
 STORE = SpecStore([SPECS])
-OURS = ("CMD012", "CMD013", "CMD014", "CMD015", "CMD017")
+OURS = ("CMD012", "CMD013", "CMD014", "CMD015", "CMD017", "CMD020")
 IMAGE = "vllm/vllm-openai:v0.27.1"
 
 
@@ -137,3 +138,18 @@ def test_fewer_gpus_than_tensor_parallelism_spans_in_kubernetes(tmp_path: Path, 
     text = 'apiVersion: v1\nkind: Pod\n'
     text += f'spec: {{hostIPC: true, containers: [{{name: a, image: "{IMAGE}", command: [sh, -c, "{command}"], resources: {{limits: {{nvidia.com/gpu: "2"}}}}}}]}}\n'
     assert _in_file(tmp_path, text) == codes
+
+
+@pytest.mark.parametrize("command, found", [
+    ("vllm serve ORG/M --api-key s3cr3t-of-mine", True), ("vllm serve ORG/M --api-key=s3cr3t-of-mine", True), ("vllm serve ORG/M --api_key s3cr3t-of-mine", True),
+    ('vllm serve ORG/M --api-key "$KEY"', False), ("vllm serve ORG/M --api-key EMPTY", False), ("vllm serve ORG/M --api-key token-abc123", False),
+    ("vllm serve ORG/M", False),
+])  # fmt: skip
+def test_a_key_in_clear_is_found_and_shown_nowhere(command: str, found: bool) -> None:
+    assert ("CMD020" in _found(command)) is found
+    assert "s3cr3t" not in hidden(command) and len(hidden(command)) == len(command)
+
+
+@pytest.mark.parametrize("text", ['["--api-key", "s3cr3t-of-mine"]', "- --api-key\n  - s3cr3t-of-mine\n", "args: '--api-key s3cr3t-of-mine'"])
+def test_a_key_in_a_list_is_shown_nowhere_either(text: str) -> None:
+    assert "s3cr3t" not in hidden(text) and "--api-key" in hidden(text)
