@@ -24,6 +24,8 @@ from tests.support import ROOT
 from tests.unit import maximal
 from tests.unit.maximal import NAME, PATHS, loaded, replaced, text_fields, texts, written_fields
 
+pytestmark = pytest.mark.living  # Thousands of compilations, and shells that read what they made.
+
 FILES = image_files(ROOT)
 RAN = "podwright-was-here"
 ATTACKS = {
