@@ -236,9 +236,9 @@ def _value_width(text: Fields, value: str, key: str) -> Group:
     return {} if width is None or width == text.whole(key) else {"value_head_dim": width}
 
 
-def _parallel(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
-    """Falcon-H1: every layer has attention and a Mamba-2 state side by side."""
-    state = {
+def _mamba(text: Fields, dtype: str) -> Group:
+    """A Mamba-2 state under the keys that Granite and Falcon-H1 share."""
+    return {
         "heads": text.required("mamba_n_heads"),
         "head_dim": text.required("mamba_d_head"),
         "groups": text.required("mamba_n_groups"),
@@ -247,7 +247,11 @@ def _parallel(text: Fields, family: Family, layers: int, dtype: str) -> list[Gro
         "chunk": text.required("mamba_chunk_size"),
         "state_dtype": _state_type(text, "", dtype),
     }
-    return [{"kind": "full", "layers": layers, **_heads(text, family)}, {"kind": "mamba2", "layers": layers, **state}]
+
+
+def _parallel(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
+    """Falcon-H1: every layer has attention and a Mamba-2 state side by side."""
+    return [{"kind": "full", "layers": layers, **_heads(text, family)}, {"kind": "mamba2", "layers": layers, **_mamba(text, dtype)}]
 
 
 def _convolutions(text: Fields, family: Family, layers: int, dtype: str) -> list[Group]:
@@ -335,17 +339,8 @@ def _granite(text: Fields, family: Family, layers: int, dtype: str) -> list[Grou
     if kinds is None:
         text.missing("layer_types")
         return []
-    state = {
-        "heads": text.required("mamba_n_heads"),
-        "head_dim": text.required("mamba_d_head"),
-        "groups": text.required("mamba_n_groups"),
-        "state_dim": text.required("mamba_d_state"),
-        "conv_kernel": text.required("mamba_d_conv"),
-        "chunk": text.required("mamba_chunk_size"),
-        "state_dtype": _state_type(text, "", dtype),
-    }
     return [{"kind": "full", "layers": kinds["full"], **_heads(text, family)}] + (
-        [{"kind": "mamba2", "layers": kinds["mamba"], **state}] if kinds["mamba"] else []
+        [{"kind": "mamba2", "layers": kinds["mamba"], **_mamba(text, dtype)}] if kinds["mamba"] else []
     )
 
 

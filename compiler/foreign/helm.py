@@ -33,18 +33,8 @@ _FALSE = frozenset({"", "false", "0"})
 def template_finding(source: Source) -> Diagnostic | None:
     """The one finding about a template; None for a text that is none."""
     match = _ACTION.search(_without_comments(source.text))
-    if match is None:
-        return None
     fix = "Run `helm template NAME CHART -f values.yaml > manifest.yaml`, and give manifest.yaml."
-    return _finding(
-        source,
-        "CMD011",
-        Severity.ERROR,
-        "a Helm template, which is no manifest yet",
-        "Its values decide what it starts.",
-        fix,
-        Span(match.start(), match.end()),
-    )
+    return None if match is None else _unfilled(source, match, "a Helm template, which is no manifest yet", fix)
 
 
 def placeholder_finding(source: Source) -> Diagnostic | None:
@@ -53,15 +43,11 @@ def placeholder_finding(source: Source) -> Diagnostic | None:
     if match is None:
         return None
     fix = "Let the program that fills it in write its output, and give that."
-    return _finding(
-        source,
-        "CMD011",
-        Severity.ERROR,
-        f"a template: `{match[0][:60]}` is still to be filled in",
-        "Its values decide what it starts.",
-        fix,
-        Span(match.start(), match.end()),
-    )
+    return _unfilled(source, match, f"a template: `{match[0][:60]}` is still to be filled in", fix)
+
+
+def _unfilled(source: Source, match: re.Match[str], what: str, fix: str) -> Diagnostic:
+    return _finding(source, "CMD011", Severity.ERROR, what, "Its values decide what it starts.", fix, Span(match.start(), match.end()))
 
 
 def is_stack_values(tree: Tree) -> bool:

@@ -158,7 +158,9 @@ def test_a_log_of_many_megabytes_is_read_in_moments_and_keeps_its_line_numbers()
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=400))
 def test_no_text_breaks_it(text: str) -> None:
-    explained(text)
+    found = explained(text)
+    assert found.known is any(cause.kind == "error" for cause in found.causes)
+    assert all(1 <= cause.number <= len(text) + 1 for cause in found.causes) and len(found.last) <= len(text)
 
 
 @settings(deadline=None, max_examples=30)

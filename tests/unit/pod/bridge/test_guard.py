@@ -21,7 +21,7 @@ DESTRUCTIVE = [
     "rd /s /q C:\\", "del /f /s /q C:\\*", "Remove-Item -Recurse -Force C:\\", "Remove-Item $HOME -Recurse", "format C: /y", "cmd /c rd /s /q C:\\Windows",
 ]  # fmt: skip
 HARMLESS = [
-    "rm -rf build", "rm -rf ./node_modules dist/*", "rm -rf /tmp/x", "rm -rf /srv/project/build", "rm -rf ~/.cache/pip", "rm -rf $HOME/work/tmp",
+    "rm -rf build", "rm -rf ./node_modules dist/*", "rm -rf /tmp/x", "rm -rf /srv/project/build", "rm -rf ~/.cache/pip", "rm -rf $HOME/project/tmp",
     "rm file /", "rm -f /etc/hosts.bak", "ls -R /", "grep -r rm /etc", "echo 'rm -rf /'", "echo rm -rf / # never", "git rm -r /dev/null", "find / -name x",
     "find . -delete", "chmod -R u+w .", "chmod 644 /etc/hosts", "dd if=/dev/sda of=disk.img", "dd if=a of=/tmp/b", "cat /dev/null > x", "echo > /dev/null",
     "mkfs.ext4 disk.img", "rd /s /q build", "del x.txt", "Remove-Item -Recurse .\\build", "python -c \"print('rm -rf /')\"", "f() { echo | cat & }; f",
